@@ -1,0 +1,153 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"runledger/internal/events"
+)
+
+// ErrBrokenInvariant says that a fact does not follow from the history before
+// it. It stops that run, loudly, and is no fault of an agent.
+var ErrBrokenInvariant = errors.New("broken invariant")
+
+// Stored is where the stream put a fact, and the fact's digest.
+type Stored struct {
+	Sequence uint64 // in RUNS
+	Digest   string
+}
+
+// Apply takes the state past a fact that the stream has stored. It gives the
+// record that the fact touched, nil if none. A fact outside every history
+// changes nothing. The error is ErrBrokenInvariant; the state must then be
+// dropped.
+func (s *State) Apply(f *events.Fact, at Stored) (*Record, error) {
+	if f.Sequence == 0 {
+		return nil, nil
+	}
+	if err := s.checkNext(f); err != nil {
+		return nil, fmt.Errorf("%w: run %s, fact %d (%s): %w", ErrBrokenInvariant, f.Run, f.Sequence, f.Kind(), err)
+	}
+	if s.Run == nil {
+		s.Run = &Run{ID: f.Run, Agent: f.Agent, Phase: PhaseRunning, StartCause: f.Cause, Calls: map[events.Status]int64{}}
+	}
+	run := s.Run
+	run.Sequence, run.Stream, run.Digest, run.At = f.Sequence, at.Sequence, at.Digest, f.Time
+	if f.Cause.Decision {
+		run.Inbound = f.Cause.Sequence
+	}
+	touched, err := s.applyPayload(f)
+	if err != nil {
+		return nil, fmt.Errorf("%w: run %s, fact %d (%s): %w", ErrBrokenInvariant, f.Run, f.Sequence, f.Kind(), err)
+	}
+	if touched != nil {
+		if s.Records == nil {
+			s.Records = make(map[string]*Record)
+		}
+		s.Records[touched.ToolCallID] = touched
+	}
+	return touched, nil
+}
+
+// checkNext holds the chain: sequence, digest, time, and nothing after the end.
+func (s *State) checkNext(f *events.Fact) error {
+	if s.Run == nil {
+		if f.Sequence != 1 || f.Kind() != events.KindRunStarted {
+			return errors.New("a history begins with run.started")
+		}
+		return nil
+	}
+	switch run := s.Run; {
+	case f.Sequence != run.Sequence+1:
+		return fmt.Errorf("want sequence %d", run.Sequence+1)
+	case f.PreviousDigest != run.Digest:
+		return fmt.Errorf("want the digest of fact %d, %s, got %s", run.Sequence, run.Digest, f.PreviousDigest)
+	case f.Time.Before(run.At):
+		return fmt.Errorf("time goes back from %s", run.At.Format(events.TimeFormat))
+	case run.Phase == PhaseTerminated:
+		return errors.New("the run has terminated")
+	case f.Cause.Decision && f.Cause.Sequence <= run.Inbound:
+		return fmt.Errorf("event %d was decided before", f.Cause.Sequence)
+	}
+	return nil
+}
+
+func (s *State) applyPayload(f *events.Fact) (*Record, error) {
+	run := s.Run
+	switch p := f.Payload.(type) {
+	case *events.RunStarted:
+		run.SessionID, run.Policy, run.Limits = p.SessionID, p.Policy, p.Limits
+		run.StartedAt, run.Deadline, run.ExpiresAt = f.Time, p.Deadline, p.ExpiresAt
+	case *events.ToolReserved:
+		return run.reserve(f, p)
+	case *events.ToolRejected:
+		if p.Code == events.CodeBudgetExhausted {
+			run.Exhausted = LimitName(p.Limit)
+		}
+	case *events.ToolSettled:
+		return run.settle(f, p)
+	case *events.RunEnding:
+		if run.Phase != PhaseRunning {
+			return nil, errors.New("the outcome is fixed already")
+		}
+		run.Phase = PhaseEnding
+		run.Termination = Termination{Outcome: p.Outcome, Reason: p.Reason, At: f.Time}
+	case *events.RunProgress:
+		run.ProgressTold = true
+	case *events.RunTerminated:
+		if run.Phase != PhaseEnding || len(run.Open) > 0 || p.Outcome != run.Termination.Outcome {
+			return nil, errors.New("a run terminates once, after its ending, with every call settled")
+		}
+		run.Phase = PhaseTerminated
+	default:
+		return nil, errors.New("this kind of fact belongs to no history")
+	}
+	return nil, nil
+}
+
+func (r *Run) reserve(f *events.Fact, p *events.ToolReserved) (*Record, error) {
+	if r.Phase != PhaseRunning || r.openCall(p.ToolCallID) != nil {
+		return nil, errors.New("only a running run reserves, and a call id once")
+	}
+	if err := CheckToolCall(r.Limits, r.Usage, p.Tool, p.RequestBytes); err != nil {
+		return nil, err
+	}
+	addToolCall(&r.Usage, p.Tool, p.RequestBytes)
+	record := &Record{
+		RunID: r.ID, ToolCallID: p.ToolCallID, Tool: p.Tool, Executor: p.Executor,
+		Call: f.Sequence, Status: events.StatusProjecting,
+		ReservedAt: f.Time, Deadline: p.Deadline, ExpiresAt: r.ExpiresAt, Cause: f.Cause,
+		RequestBytes: p.RequestBytes, RequestDigest: p.RequestDigest, ArgumentsDigest: p.ArgumentsDigest,
+	}
+	r.Open = append(r.Open, record)
+	return record, nil
+}
+
+func (r *Run) settle(f *events.Fact, p *events.ToolSettled) (*Record, error) {
+	at := slices.IndexFunc(r.Open, func(c *Record) bool { return c.Call == p.Call && c.ToolCallID == p.ToolCallID })
+	if at < 0 {
+		return nil, fmt.Errorf("call %d is not open", p.Call)
+	}
+	record := *r.Open[at] // the open one may be looked at elsewhere
+	r.Open = slices.Delete(r.Open, at, at+1)
+	record.Status, record.Evidence, record.Code, record.SettledAt = p.Status, p.Evidence, p.Code, f.Time
+	record.RawBytes, record.RawDigest, record.RawStored = p.RawBytes, p.RawDigest, p.RawStored
+	record.AgentResult = p.Result
+	if f.Cause.Decision {
+		record.ResultCause = f.Cause
+	}
+	counted := int64(len(p.Result))
+	if p.RawStored {
+		counted += p.RawBytes
+	}
+	if err := CheckRunBytes(r.Limits, r.Usage, counted); err != nil {
+		return nil, err
+	}
+	r.Usage.RunBytes += counted
+	r.Calls[p.Status]++
+	if p.Limit != "" {
+		r.Exhausted = LimitName(p.Limit)
+	}
+	return &record, nil
+}

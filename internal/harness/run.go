@@ -1,0 +1,157 @@
+package harness
+
+import (
+	"time"
+
+	"runledger/internal/events"
+)
+
+// Phase is where a run stands in its lifecycle.
+type Phase string
+
+// The phases of a run, in order.
+const (
+	PhaseRunning    Phase = "RUNNING"
+	PhaseEnding     Phase = "ENDING"
+	PhaseTerminated Phase = "TERMINATED"
+)
+
+// Run is the state of one run after its last fact. Only [Run.Apply] changes it.
+type Run struct {
+	// Set by run.started, and fixed.
+	ID         string
+	SessionID  string
+	Agent      string
+	Policy     string // digest
+	Limits     events.Limits
+	StartedAt  time.Time
+	Deadline   time.Time
+	ExpiresAt  time.Time    // of every record of the run
+	StartCause events.Cause // the event that started it
+
+	// Changed by every fact.
+	Sequence uint64 // of the last fact
+	Stream   uint64 // its sequence in RUNS: the fence of the next fact
+	Digest   string // of the last fact
+	At       time.Time
+	Inbound  uint64 // sequence in IN of the last event decided
+
+	// Changed by some.
+	Usage        events.Usage
+	Open         []*Record // in order of reservation
+	Calls        map[events.Status]int64
+	Exhausted    LimitName // set when a limit was reached; the ending follows
+	Phase        Phase
+	Termination  Termination // from run.ending on
+	ProgressTold bool
+	TimerAt      time.Time // earliest schedule known to stand; zero if none
+}
+
+// Record is the canonical record of one call, without the bytes that only a
+// full load brings.
+type Record struct {
+	RunID      string
+	ToolCallID string
+	Tool       string
+	Executor   string
+	Call       uint64 // sequence of its tool.reserved
+	Status     events.Status
+	Evidence   events.Evidence
+	Code       events.Code
+
+	ReservedAt time.Time
+	Deadline   time.Time // of the call
+	ExpiresAt  time.Time
+	SettledAt  time.Time
+
+	Cause           events.Cause // the intent that made it
+	RequestBytes    int64
+	RequestDigest   string
+	ArgumentsDigest string
+	ResultCause     events.Cause // the result that settled it; zero if none did
+	RawBytes        int64
+	RawDigest       string
+	RawStored       bool
+
+	Request     []byte // the complete request, as sent
+	RawResponse []byte // never shown to an agent
+	AgentResult []byte // only where READY
+}
+
+// Expired reports whether the record has expired, by its own instant and not by
+// whether a store still has it.
+func (r *Record) Expired(now time.Time) bool { return !now.Before(r.ExpiresAt) }
+
+// openCall finds an open call by its id.
+func (r *Run) openCall(toolCallID string) *Record {
+	for _, c := range r.Open {
+		if c.ToolCallID == toolCallID {
+			return c
+		}
+	}
+	return nil
+}
+
+// NextDue gives the earliest instant at which something follows by itself; ok
+// is false for a terminated run.
+func (r *Run) NextDue() (at time.Time, ok bool) {
+	switch r.Phase {
+	case PhaseRunning:
+		at = r.Deadline
+		for _, c := range r.Open {
+			if c.Deadline.Before(at) {
+				at = c.Deadline
+			}
+		}
+		return at, true
+	case PhaseEnding:
+		return r.At, true
+	}
+	return time.Time{}, false
+}
+
+// State is what a decision looks at: the run (nil if there is none), and the
+// records that [Needs] named.
+type State struct {
+	Run       *Run
+	Records   map[string]*Record // by tool call id
+	Completed []Record           // all settled calls, when asked for
+}
+
+// record finds what is known of a call: open in the run, or loaded.
+func (s *State) record(toolCallID string) *Record {
+	if s.Run != nil {
+		if c := s.Run.openCall(toolCallID); c != nil {
+			return c
+		}
+	}
+	return s.Records[toolCallID]
+}
+
+// Need says what must be loaded before the next step.
+type Need struct {
+	ToolCallID string // the record of this call
+	Completed  bool   // the records of all completed calls
+}
+
+// Needs says which records the next step needs: of the event, or, where in is
+// nil, of what is due. An open call is known to the run and needs no loading.
+func Needs(run *Run, in *events.Inbound) Need {
+	if run == nil {
+		return Need{}
+	}
+	if in == nil {
+		return Need{Completed: run.Phase == PhaseEnding && len(run.Open) == 0 && !run.ProgressTold}
+	}
+	id := ""
+	switch p := in.Payload.(type) {
+	case *events.ToolCall:
+		id = p.ToolCallID
+	case *events.ToolResult:
+		id = p.ToolCallID
+	}
+	if id == "" || len(id) > MaxToolCallID || run.openCall(id) != nil {
+		return Need{}
+	}
+	return Need{ToolCallID: id}
+}
