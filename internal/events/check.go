@@ -47,9 +47,10 @@ func (p *RunCancel) check() error {
 	switch p.Reason {
 	case CancelClientDisconnected, CancelUserRequested, CancelOperatorRequested:
 		return nil
+	default: // the others are the core's own
+		return fmt.Errorf("reason: want %s, %s or %s, got %.40q",
+			CancelClientDisconnected, CancelUserRequested, CancelOperatorRequested, string(p.Reason))
 	}
-	return fmt.Errorf("reason: want %s, %s or %s, got %.40q",
-		CancelClientDisconnected, CancelUserRequested, CancelOperatorRequested, string(p.Reason))
 }
 
 func (p *RunFinish) check() error {

@@ -46,40 +46,55 @@ const CodeInternal Code = "INTERNAL_ERROR"
 
 // Message is the fixed sentence for an agent; it is empty for a code outside
 // the set.
-func (c Code) Message() string { return messages[c] }
+func (c Code) Message() string {
+	for _, s := range sentences() {
+		if s.code == c {
+			return s.text
+		}
+	}
+	return ""
+}
 
-// Codes returns the closed set, in no order that means anything.
+// Codes returns the closed set.
 func Codes() []Code {
-	codes := make([]Code, 0, len(messages))
-	for c := range messages {
-		codes = append(codes, c)
+	all := sentences()
+	codes := make([]Code, len(all))
+	for i, s := range all {
+		codes[i] = s.code
 	}
 	return codes
 }
 
-var messages = map[Code]string{
-	CodeInvalidEnvelope:     "The event does not follow the schema of its type.",
-	CodeInvalidToolCallID:   "The tool call id is missing, too long or holds a character that is not allowed.",
-	CodeRunMismatch:         "The run id in the data is not the run of the subject.",
-	CodeRunNotFound:         "There is no such run.",
-	CodeRunNotOwned:         "The run belongs to another agent.",
-	CodeInvalidInput:        "The arguments are not a JSON object that the tool's input schema accepts.",
-	CodeRequestTooLarge:     "The request is larger than the policy allows.",
-	CodeToolNotFound:        "The policy of this run has no such tool.",
-	CodeUnauthorized:        "This agent may not call this tool.",
-	CodeNotReadOnly:         "The call is not read-only; only read-only tools may be called.",
-	CodeRunNotActive:        "The run has ended.",
-	CodeDeadlineExceeded:    "The deadline of the run has passed.",
-	CodeDuplicateToolCall:   "This tool call id was used before in this run; the first call stands.",
-	CodeBudgetExhausted:     "A limit of the run is used up; the run has ended.",
-	CodeRunExists:           "A run with this id exists already.",
-	CodeInvalidIdentity:     "The session id is blank, too long or holds a control character.",
-	CodeInvalidLimits:       "Each limit of a run must be positive and within the policy's ceiling.",
-	CodeInvalidDeadline:     "The deadline must lie in the future and within the policy's longest run.",
-	CodeToolExecutionFailed: "The tool reported a failure.",
-	CodeToolTimeout:         "The tool did not answer in time.",
-	CodeResultTooLarge:      "The result is larger than the policy allows.",
-	CodeProjectionFailed:    "The result could not be reduced to a safe form.",
-	CodeRunTerminated:       "The run ended before the call was answered.",
-	CodeInternal:            "The event could not be processed; an operator has been told.",
+type sentence struct {
+	code Code
+	text string
+}
+
+func sentences() [24]sentence {
+	return [...]sentence{
+		{CodeInvalidEnvelope, "The event does not follow the schema of its type."},
+		{CodeInvalidToolCallID, "The tool call id is missing, too long or holds a character that is not allowed."},
+		{CodeRunMismatch, "The run id in the data is not the run of the subject."},
+		{CodeRunNotFound, "There is no such run."},
+		{CodeRunNotOwned, "The run belongs to another agent."},
+		{CodeInvalidInput, "The arguments are not a JSON object that the tool's input schema accepts."},
+		{CodeRequestTooLarge, "The request is larger than the policy allows."},
+		{CodeToolNotFound, "The policy of this run has no such tool."},
+		{CodeUnauthorized, "This agent may not call this tool."},
+		{CodeNotReadOnly, "The call is not read-only; only read-only tools may be called."},
+		{CodeRunNotActive, "The run has ended."},
+		{CodeDeadlineExceeded, "The deadline of the run has passed."},
+		{CodeDuplicateToolCall, "This tool call id was used before in this run; the first call stands."},
+		{CodeBudgetExhausted, "A limit of the run is used up; the run has ended."},
+		{CodeRunExists, "A run with this id exists already."},
+		{CodeInvalidIdentity, "The session id is blank, too long or holds a control character."},
+		{CodeInvalidLimits, "Each limit of a run must be positive and within the policy's ceiling."},
+		{CodeInvalidDeadline, "The deadline must lie in the future and within the policy's longest run."},
+		{CodeToolExecutionFailed, "The tool reported a failure."},
+		{CodeToolTimeout, "The tool did not answer in time."},
+		{CodeResultTooLarge, "The result is larger than the policy allows."},
+		{CodeProjectionFailed, "The result could not be reduced to a safe form."},
+		{CodeRunTerminated, "The run ended before the call was answered."},
+		{CodeInternal, "The event could not be processed; an operator has been told."},
+	}
 }

@@ -1,10 +1,10 @@
 package events
 
 import (
-	"bytes"
 	"encoding/base64"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -66,13 +66,17 @@ func Decode(s Subjects, m Message) (*Inbound, error) {
 // readEnvelope takes a message apart by its content mode. A body without ce-
 // headers and without a JSON content type of its own is tried as structured.
 func readEnvelope(m Message) ([]Attribute, []byte, error) {
-	binary, contentType := false, ""
+	binary, contentTypes, contentType := false, 0, ""
 	for key, values := range m.Header {
 		lower := strings.ToLower(key)
 		binary = binary || strings.HasPrefix(lower, headerPrefix)
 		if lower == headerContentType && len(values) > 0 {
+			contentTypes++
 			contentType = strings.ToLower(strings.TrimSpace(values[0]))
 		}
+	}
+	if contentTypes > 1 { // which of them counts would depend on the order of a map
+		return nil, nil, fmt.Errorf("header content-type: want it once, got it %d times in different case", contentTypes)
 	}
 	if strings.HasPrefix(contentType, contentTypeStructured) || (!binary && contentType == "") {
 		return readStructured(m.Data)
@@ -153,7 +157,7 @@ func scalar(raw jsontext.Value) (value string, present bool, err error) {
 	case 'n':
 		return "", false, nil
 	case '0':
-		if bytes.ContainsAny(raw, ".eE") || len(raw) > 11 {
+		if _, err := strconv.ParseInt(string(raw), 10, 32); err != nil {
 			return "", false, fmt.Errorf("want a 32-bit integer, got another number")
 		}
 		return string(raw), true, nil
@@ -222,8 +226,9 @@ func decodePayload(verb Verb, eventType string, data []byte) (any, error) {
 		return decodeAs[RunCancel](data)
 	case VerbRunFinish:
 		return decodeAs[RunFinish](data)
+	default:
+		return nil, fmt.Errorf("verb %q has no payload", verb)
 	}
-	return nil, fmt.Errorf("verb %q has no payload", verb)
 }
 
 // checker is a payload with rules that its Go type alone does not hold.

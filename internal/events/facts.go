@@ -112,7 +112,7 @@ type ToolSettled struct {
 	Evidence   Evidence       `json:"evidence"`
 	Code       Code           `json:"code,omitempty"`
 	Message    string         `json:"message,omitempty"`
-	Result     jsontext.Value `json:"result,omitempty"`
+	Result     jsontext.Value `json:"result,omitzero"` // [] and "" are results too, and omitempty would lose them
 	RawBytes   int64          `json:"raw_bytes"`
 	RawDigest  string         `json:"raw_digest,omitempty"`
 	RawStored  bool           `json:"raw_stored"`

@@ -54,8 +54,8 @@ type ToolResult struct {
 	ToolCallID string         `json:"tool_call_id"`
 	DispatchID string         `json:"dispatch_id"`
 	Outcome    ResultOutcome  `json:"outcome"`
-	Result     jsontext.Value `json:"result,omitempty"`
-	Size       int64          `json:"size,omitempty"`
+	Result     jsontext.Value `json:"result,omitzero"` // [] and "" are results too, and omitempty would lose them
+	Size       int64          `json:"size,omitzero"`
 }
 
 // CancelReason says why a run was cancelled; the set is closed.

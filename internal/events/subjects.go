@@ -96,6 +96,10 @@ func (s Subjects) History(agent, run string) string {
 // HistoryOfAny filters the facts of one run, whoever owns it.
 func (s Subjects) HistoryOfAny(run string) string { return s.History("*", run) }
 
+// AllOf filters everything that was ever said of one run, to whomever: its facts
+// and the answers outside any history.
+func (s Subjects) AllOf(run string) string { return s.prefix + "*.*." + run + ".>" }
+
 // Outside is where a fact that belongs to no run's history is stored, once:
 // key makes the subject unique.
 func (s Subjects) Outside(agent, run string, kind Kind, key string) string {
@@ -150,7 +154,7 @@ func (s Subjects) ParseInbound(subject string) (Address, error) {
 		return a, a.check()
 	}
 	tokens := strings.SplitN(rest, ".", 5)
-	if len(tokens) != 5 || tokens[0] != "in" {
+	if len(tokens) != 5 || tokens[0] != "in" || Role(tokens[1]) == RoleTimer { // a tick has a subject of its own
 		return Address{}, fmt.Errorf("inbound subject: want in.<role>.<principal>.<run>.<verb>, got %.200q", rest)
 	}
 	a := Address{Role: Role(tokens[1]), Principal: tokens[2], Run: tokens[3], Verb: Verb(tokens[4])}

@@ -53,12 +53,14 @@ func (s *State) Apply(f *events.Fact, at Stored) (*Record, error) {
 // checkNext holds the chain: sequence, digest, time, and nothing after the end.
 func (s *State) checkNext(f *events.Fact) error {
 	if s.Run == nil {
-		if f.Sequence != 1 || f.Kind() != events.KindRunStarted {
+		if f.Sequence != 1 || f.Kind() != events.KindRunStarted || f.PreviousDigest != "" {
 			return errors.New("a history begins with run.started")
 		}
 		return nil
 	}
 	switch run := s.Run; {
+	case f.Run != run.ID || f.Agent != run.Agent:
+		return fmt.Errorf("want a fact of run %s of %s", run.ID, run.Agent)
 	case f.Sequence != run.Sequence+1:
 		return fmt.Errorf("want sequence %d", run.Sequence+1)
 	case f.PreviousDigest != run.Digest:
@@ -67,6 +69,8 @@ func (s *State) checkNext(f *events.Fact) error {
 		return fmt.Errorf("time goes back from %s", run.At.Format(events.TimeFormat))
 	case run.Phase == PhaseTerminated:
 		return errors.New("the run has terminated")
+	case f.Kind() == events.KindRunStarted:
+		return errors.New("a history begins with run.started, once")
 	case f.Cause.Decision && f.Cause.Sequence <= run.Inbound:
 		return fmt.Errorf("event %d was decided before", f.Cause.Sequence)
 	}
@@ -82,6 +86,9 @@ func (s *State) applyPayload(f *events.Fact) (*Record, error) {
 	case *events.ToolReserved:
 		return run.reserve(f, p)
 	case *events.ToolRejected:
+		if run.Phase != PhaseRunning {
+			return nil, errors.New("only a running run takes a refusal into its history")
+		}
 		if p.Code == events.CodeBudgetExhausted {
 			run.Exhausted = LimitName(p.Limit)
 		}
@@ -94,10 +101,13 @@ func (s *State) applyPayload(f *events.Fact) (*Record, error) {
 		run.Phase = PhaseEnding
 		run.Termination = Termination{Outcome: p.Outcome, Reason: p.Reason, At: f.Time}
 	case *events.RunProgress:
+		if run.Phase != PhaseEnding || len(run.Open) > 0 || run.ProgressTold {
+			return nil, errors.New("progress is told once, after the ending, with every call settled")
+		}
 		run.ProgressTold = true
 	case *events.RunTerminated:
-		if run.Phase != PhaseEnding || len(run.Open) > 0 || p.Outcome != run.Termination.Outcome {
-			return nil, errors.New("a run terminates once, after its ending, with every call settled")
+		if run.Phase != PhaseEnding || !run.ProgressTold || p.Outcome != run.Termination.Outcome {
+			return nil, errors.New("a run terminates once, as its ending says, after its progress")
 		}
 		run.Phase = PhaseTerminated
 	default:
@@ -107,8 +117,8 @@ func (s *State) applyPayload(f *events.Fact) (*Record, error) {
 }
 
 func (r *Run) reserve(f *events.Fact, p *events.ToolReserved) (*Record, error) {
-	if r.Phase != PhaseRunning || r.openCall(p.ToolCallID) != nil {
-		return nil, errors.New("only a running run reserves, and a call id once")
+	if r.Phase != PhaseRunning || r.Exhausted != "" || r.openCall(p.ToolCallID) != nil {
+		return nil, errors.New("only a running run with budget left reserves, and a call id once")
 	}
 	if err := CheckToolCall(r.Limits, r.Usage, p.Tool, p.RequestBytes); err != nil {
 		return nil, err
@@ -128,6 +138,9 @@ func (r *Run) settle(f *events.Fact, p *events.ToolSettled) (*Record, error) {
 	at := slices.IndexFunc(r.Open, func(c *Record) bool { return c.Call == p.Call && c.ToolCallID == p.ToolCallID })
 	if at < 0 {
 		return nil, fmt.Errorf("call %d is not open", p.Call)
+	}
+	if !settles(p.Status, p.Evidence) {
+		return nil, fmt.Errorf("a call settles as READY with evidence found or none, or as ERROR, not as %s with %s", p.Status, p.Evidence)
 	}
 	record := *r.Open[at] // the open one may be looked at elsewhere
 	r.Open = slices.Delete(r.Open, at, at+1)
@@ -150,4 +163,13 @@ func (r *Run) settle(f *events.Fact, p *events.ToolSettled) (*Record, error) {
 		r.Exhausted = LimitName(p.Limit)
 	}
 	return &record, nil
+}
+
+// settles reports whether a call may end so. PROJECTING is no end, and what a
+// READY call found decides what it may be used for.
+func settles(status events.Status, evidence events.Evidence) bool {
+	if status == events.StatusReady {
+		return evidence == events.EvidenceFound || evidence == events.EvidenceNone
+	}
+	return status == events.StatusError && evidence == events.EvidenceError
 }

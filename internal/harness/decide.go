@@ -19,8 +19,9 @@ func (r *Rules) Decide(s *State, in *events.Inbound, now time.Time) Decision {
 		return r.decideResult(s, in, now)
 	case events.VerbRunCancel, events.VerbRunFinish:
 		return r.decideEnd(s, in, now)
+	default: // a tick asks for nothing beyond what is due
+		return Decision{}
 	}
-	return Decision{} // a tick asks for nothing beyond what is due
 }
 
 // decideStart accepts a run whose identity, deadline and limits hold.
@@ -73,7 +74,10 @@ func (r *Rules) checkStart(s *State, in *events.Inbound, p *events.RunStart, now
 // or an operator.
 func (r *Rules) decideEnd(s *State, in *events.Inbound, now time.Time) Decision {
 	code, detail := checkEnd(s, in)
-	if code != "" {
+	switch {
+	case code != "" && in.Role == events.RoleOperator:
+		return Decision{DeadLetter: ReasonRefusedCancel, Detail: string(code)} // facts answer agents only
+	case code != "":
 		return rejectRun(in, now, code, detail)
 	}
 	ending := &events.RunEnding{}

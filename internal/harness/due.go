@@ -20,6 +20,7 @@ func (r *Rules) Due(s *State, in *events.Inbound, now time.Time) *events.Fact {
 		payload = dueRunning(s.Run, now)
 	case PhaseEnding:
 		payload = r.dueEnding(s, now)
+	case PhaseTerminated: // nothing follows the end
 	}
 	if payload == nil {
 		return nil

@@ -24,14 +24,16 @@ type stage func(*callCheck) (events.Code, string)
 
 // preflight is the checks of a tool call in their order; the first failure
 // wins, and nothing has been executed or reserved by then.
-var preflight = [...]stage{
-	checkEnvelope, checkToolCallID, checkSubjectRun,
-	checkRunKnown, checkRunOwned,
-	checkInput, checkRequestSize,
-	checkTool, checkGrant, checkReadOnly,
-	checkRunActive,
-	checkDuplicate,
-	checkBudget,
+func preflight() [13]stage {
+	return [...]stage{
+		checkEnvelope, checkToolCallID, checkSubjectRun,
+		checkRunKnown, checkRunOwned,
+		checkInput, checkRequestSize,
+		checkTool, checkGrant, checkReadOnly,
+		checkRunActive,
+		checkDuplicate,
+		checkBudget,
+	}
 }
 
 func checkEnvelope(c *callCheck) (events.Code, string) {
@@ -120,10 +122,12 @@ func denied(claim *bool) bool { return claim != nil && !*claim }
 func checkRunActive(c *callCheck) (events.Code, string) {
 	run := c.state.Run
 	switch {
-	case run.Termination.Outcome == events.OutcomeTimedOut, !c.now.Before(run.Deadline):
+	case run.Termination.Outcome == events.OutcomeTimedOut:
 		return events.CodeDeadlineExceeded, ""
 	case run.Phase != PhaseRunning:
 		return events.CodeRunNotActive, ""
+	case !c.now.Before(run.Deadline): // not while Due is dry, but never let a call past it
+		return events.CodeDeadlineExceeded, ""
 	}
 	return "", ""
 }
@@ -153,7 +157,7 @@ func (r *Rules) decideCall(s *State, in *events.Inbound, now time.Time) Decision
 			return Decision{} // the event that made this record, again: its first answer stands
 		}
 	}
-	for _, check := range preflight {
+	for _, check := range preflight() {
 		if code, detail := check(c); code != "" {
 			return c.reject(code, detail)
 		}

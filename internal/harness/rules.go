@@ -30,6 +30,7 @@ const (
 	ReasonRunMismatch     Reason = "RUN_MISMATCH"     // a result whose data name another run
 	ReasonExpiredCall     Reason = "EXPIRED_CALL"     // a result for a call whose record has expired
 	ReasonLateAgain       Reason = "LATE_AGAIN"       // a further late result; the first was told
+	ReasonRefusedCancel   Reason = "REFUSED_CANCEL"   // an operator's cancellation of a run that is not there or has ended
 	ReasonStoreConflict   Reason = "STORE_CONFLICT"   // the store holds something else under the run's keys
 	ReasonBrokenInvariant Reason = "BROKEN_INVARIANT" // the rules contradict the run's own history
 )
@@ -60,7 +61,7 @@ func outside(in *events.Inbound, agent string, now time.Time, key string, payloa
 }
 
 func cause(in *events.Inbound, decision bool) events.Cause {
-	return events.Cause{ID: in.ID, Sequence: in.Sequence, Decision: decision, Trace: in.Trace}
+	return events.Cause{Source: in.Source, ID: in.ID, Sequence: in.Sequence, Decision: decision, Trace: in.Trace}
 }
 
 // Now gives the instant of a decision: the latest of the clock, the event's own

@@ -106,8 +106,9 @@ func (r *Run) NextDue() (at time.Time, ok bool) {
 		return at, true
 	case PhaseEnding:
 		return r.At, true
+	default:
+		return time.Time{}, false
 	}
-	return time.Time{}, false
 }
 
 // State is what a decision looks at: the run (nil if there is none), and the
@@ -150,8 +151,8 @@ func Needs(run *Run, in *events.Inbound) Need {
 	case *events.ToolResult:
 		id = p.ToolCallID
 	}
-	if id == "" || len(id) > MaxToolCallID || run.openCall(id) != nil {
-		return Need{}
+	if CheckToolCallID(id, true) != nil || run.openCall(id) != nil {
+		return Need{} // no store is asked for what no policy lets in
 	}
 	return Need{ToolCallID: id}
 }

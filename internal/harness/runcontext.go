@@ -99,6 +99,9 @@ func (c *RunContext) Enter(now time.Time) error {
 	if t, ended := c.lifecycle.Termination(); ended {
 		return &EndedError{t}
 	}
+	if reason := c.cancellation.Reason(); reason != "" { // somebody who holds only the handle cancelled
+		return &EndedError{c.End(events.OutcomeCancelled, reason, now)}
+	}
 	if now.Before(c.deadline) {
 		return nil
 	}

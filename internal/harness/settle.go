@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"runledger/internal/events"
 )
 
@@ -24,6 +26,8 @@ func (r *Rules) decideResult(s *State, in *events.Inbound, now time.Time) Decisi
 	}
 	call := s.record(p.ToolCallID)
 	switch {
+	case call == nil && !now.Before(s.Run.ExpiresAt):
+		return Decision{DeadLetter: ReasonExpiredCall}
 	case call == nil:
 		return Decision{DeadLetter: ReasonUnknownCall}
 	case call.Executor != in.Principal:
@@ -85,18 +89,23 @@ func (r *Rules) settle(run *Run, call *Record, p *events.ToolResult) *events.Too
 	return settled
 }
 
-// project runs the tool's projector. One that fails, panics or gives a status
-// that a READY call cannot have is an error: no evidence comes of it.
+// project runs the tool's projector. One that fails, panics, or gives what is no
+// JSON or a status that a READY call cannot have, is an error: no evidence comes
+// of it. The result comes without white space between its tokens, which is how
+// the fact writes it, so that the bytes that are counted are those that are told.
 func (r *Rules) project(tool string, raw []byte) (p Projection, err error) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
 			err = fmt.Errorf("projector of %s panicked", tool)
 		}
 	}()
-	p, err = r.Policy.Tools[tool].Projector.Project(raw)
-	if err == nil && p.Evidence != events.EvidenceFound && p.Evidence != events.EvidenceNone {
-		err = fmt.Errorf("projector of %s: want evidence %s or %s, got %q", tool, events.EvidenceFound, events.EvidenceNone, p.Evidence)
+	if p, err = r.Policy.Tools[tool].Projector.Project(raw); err != nil {
+		return p, err
 	}
+	if p.Evidence != events.EvidenceFound && p.Evidence != events.EvidenceNone {
+		return p, fmt.Errorf("projector of %s: want evidence %s or %s, got %q", tool, events.EvidenceFound, events.EvidenceNone, p.Evidence)
+	}
+	p.Result, err = jsontext.AppendFormat(nil, p.Result, jsontext.PreserveRawStrings(true))
 	return p, err
 }
 

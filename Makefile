@@ -1,0 +1,102 @@
+# Everything that is done with this tree by hand or by machine. `make` lists it.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+.DELETE_ON_ERROR:
+
+# What a caller may set: make test RACE=1 PKG=./internal/store RUN=TestLoad
+PKG       ?= ./...
+RUN       ?=
+RACE      ?=
+COUNT     ?= 1
+TIMEOUT   ?= 10m
+FUZZTIME  ?= 30s
+BENCH     ?= .
+BENCHTIME ?= 1s
+DEMO_ARGS ?=
+
+GOLANGCI_VERSION := v2.15.0
+CACHE            := $(CURDIR)/.cache
+GOLANGCI         := $(CACHE)/bin/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
+TESTCOUNT        := $(CACHE)/bin/testcount
+TEST_JSON        := $(CACHE)/test.json
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT  := $(shell git rev-parse --verify HEAD 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+
+.PHONY: help
+help: ## list the targets
+	@echo 'usage: make TARGET [VARIABLE=value …]'
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/processor
+	go build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o bin/processor ./cmd/processor
+
+.PHONY: demo
+demo: build ## play recorded runs through everything, in one process (DEMO_ARGS=…)
+	bin/processor demo $(DEMO_ARGS)
+
+.PHONY: test
+test: redis $(TESTCOUNT) ## run all tests (RACE=1, PKG=./internal/…, RUN=regexp, COUNT=n); the output is kept in .cache/test.json
+	@go test -json -count=$(COUNT) -timeout=$(TIMEOUT) $(if $(RACE),-race) $(if $(RUN),-run '$(RUN)') $(PKG) \
+		| tee $(TEST_JSON) | $(TESTCOUNT)
+
+.PHONY: race
+race: ## run all tests with the race detector
+	@$(MAKE) test RACE=1
+
+.PHONY: lint
+lint: $(GOLANGCI) ## check formatting, go vet, the linters with the import rules, and go.mod
+	@echo 'gofmt'; files=$$(gofmt -l $$(go list -f '{{.Dir}}' ./...)); \
+		[ -z "$$files" ] || { echo "not formatted, run gofmt -w on:"; echo "$$files"; exit 1; }
+	go vet ./...
+	$(GOLANGCI) run ./...
+	go mod tidy -diff
+	go mod verify
+
+.PHONY: fuzz
+fuzz: redis ## run every fuzz target for FUZZTIME (30s) each
+	@FUZZTIME=$(FUZZTIME) scripts/fuzz $(PKG)
+
+.PHONY: bench
+bench: redis ## run all benchmarks (BENCH=regexp, BENCHTIME=1s)
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime=$(BENCHTIME) -timeout=$(TIMEOUT) $(PKG)
+
+.PHONY: cover
+cover: redis ## measure how much of each package its tests reach
+	@mkdir -p $(CACHE)
+	go test -coverprofile=$(CACHE)/cover.out -timeout=$(TIMEOUT) $(PKG)
+	@go tool cover -func=$(CACHE)/cover.out | tail -1
+	@go tool cover -html=$(CACHE)/cover.out -o $(CACHE)/cover.html
+	@echo 'line by line: .cache/cover.html'
+
+# Later work adds its long forms here (simulation, chaos, …), and their short
+# forms to .ci/run.
+.PHONY: full
+full: ## everything at length: lint, race ten times over, five minutes a fuzz target, benchmarks, demo
+	@$(MAKE) lint
+	@$(MAKE) test RACE=1 COUNT=10 TIMEOUT=60m
+	@$(MAKE) fuzz FUZZTIME=5m
+	@$(MAKE) bench TIMEOUT=60m
+	@$(MAKE) demo
+
+.PHONY: clean
+clean: ## remove what was built, the tools in .cache included
+	rm -rf bin .cache
+
+.PHONY: redis
+redis:
+	@scripts/need-redis
+
+$(GOLANGCI):
+	@echo "building golangci-lint $(GOLANGCI_VERSION), once, some two minutes"
+	GOBIN=$(@D) GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+
+# go build knows best whether it is out of date.
+.PHONY: $(TESTCOUNT)
+$(TESTCOUNT):
+	@go build -buildvcs=false -o $@ ./scripts/testcount

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"runledger/internal/audit"
+	"runledger/internal/demo"
+	"runledger/internal/events"
+	"runledger/internal/policy"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// shownTimelines is how many runs the demonstration shows whole.
+const shownTimelines = 3
+
+type demoOptions struct {
+	transcripts, policy string
+	json                bool
+}
+
+func newDemo() *cobra.Command {
+	var o demoOptions
+	cmd := &cobra.Command{
+		Use:     "demo",
+		GroupID: "try",
+		Short:   "Play recorded agent runs through everything, in one process",
+		Long: `demo starts an embedded nats-server, Redis and a processor, lets a simulated agent
+and executor play recorded runs through them, and shows what happened: some runs
+as timelines, and a summary that an independent reader counted from the stream
+of facts. It exits with 1 if anything was lost, out of sequence or done twice.
+
+A file of transcripts has one run a line: {"run": "…", "messages": […]}, messages
+in the OpenAI chat format.`,
+		Example: `  processor demo
+  processor demo --transcripts runs.jsonl --policy policy.yaml --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runDemo(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().StringVar(&o.transcripts, "transcripts", "", "file of transcripts, JSON lines (default a small one, built in)")
+	cmd.Flags().StringVar(&o.policy, "policy", "", "policy file, YAML (default the airline policy, built in)")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print the summary as JSON, on the last line")
+	return cmd
+}
+
+func runDemo(ctx context.Context, o demoOptions, out, progress io.Writer) error {
+	transcripts, err := readTranscripts(o.transcripts)
+	if err != nil {
+		return err
+	}
+	rules, name, err := policyOrAirline(o.policy)
+	if err != nil {
+		return err
+	}
+	executor, err := onlyExecutor(name, rules)
+	if err != nil {
+		return err
+	}
+	started := time.Now()
+	c := defaultConfig()
+	c.Log.Format, c.Log.Level = "text", zerolog.LevelWarnValue
+	l, err := startLocal(ctx, rules, name, localPorts{}, newLogger(c, progress))
+	if err != nil {
+		return err
+	}
+	if !o.json {
+		fmt.Fprintf(out, "%s, and %s\n", l.nats.Kind(), l.redis.Kind())
+	} else {
+		fmt.Fprintf(progress, "%s, and %s\n", l.nats.Kind(), l.redis.Kind())
+	}
+	report, err := play(ctx, l, o, transcripts, executor, started, out, progress)
+	if stopErr := l.stop(); err == nil {
+		err = stopErr
+	}
+	if err != nil {
+		return err
+	}
+	if !report.OK() {
+		return fmt.Errorf("%w: %d promises broken, the first: %s", errFailed, report.ViolationCount, report.Violations[0])
+	}
+	return nil
+}
+
+// play plays the transcripts, and shows what an independent reader finds in the
+// streams afterwards.
+func play(ctx context.Context, l *local, o demoOptions, transcripts []demo.Transcript, executor string, started time.Time, out, progress io.Writer) (*audit.Report, error) {
+	line := newProgressLine(progress)
+	played, err := demo.Play(ctx, demo.PlayConfig{
+		Conn: l.js.Conn(), Transcripts: transcripts, Executor: executor, Progress: line.show,
+	})
+	line.end()
+	if err != nil {
+		return nil, err
+	}
+	report, err := audit.Count(ctx, l.js, events.DefaultPrefix)
+	if err != nil {
+		return nil, err
+	}
+	expectAll(report, transcripts)
+	report.Seconds = time.Since(started).Round(time.Millisecond).Seconds()
+	if o.json {
+		summary, err := report.JSON()
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(out, "%s\n", summary)
+		return report, nil
+	}
+	for _, id := range played.RunIDs[:min(shownTimelines, len(played.RunIDs))] {
+		t, err := demo.FetchTimeline(ctx, l.js, events.DefaultPrefix, id)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintln(out)
+		if err := demo.WriteTimeline(out, t); err != nil {
+			return nil, err
+		}
+	}
+	fmt.Fprintln(out)
+	return report, demo.WriteSummary(out, report)
+}
+
+// expectAll adds to the report what the streams cannot know: that what was
+// played is all there.
+func expectAll(report *audit.Report, transcripts []demo.Transcript) {
+	runs, calls := int64(len(transcripts)), int64(0)
+	for _, t := range transcripts {
+		calls += int64(len(t.Calls))
+	}
+	lost := func(what string, want, got int64) {
+		if want != got {
+			report.ViolationCount++
+			report.Violations = append(report.Violations, fmt.Sprintf("%s: played %d, found %d in the facts", what, want, got))
+		}
+	}
+	lost("runs", runs, report.Runs)
+	lost("calls", calls, report.Calls)
+}
+
+func readTranscripts(file string) ([]demo.Transcript, error) {
+	if file == "" {
+		return demo.BuiltIn()
+	}
+	return demo.LoadTranscripts(file)
+}
+
+// onlyExecutor gives the one executor that the policy names: the demonstration
+// plays one.
+func onlyExecutor(name string, rules []byte) (string, error) {
+	parsed, err := policy.Parse(name, rules)
+	if err != nil {
+		return "", err
+	}
+	executors := policy.Executors(parsed)
+	if len(executors) != 1 {
+		return "", fmt.Errorf("policy %s: the demonstration plays one executor, got %d (%v)", name, len(executors), executors)
+	}
+	return executors[0], nil
+}
+
+// progressLine shows on a terminal how far the playing is.
+type progressLine struct {
+	w     io.Writer
+	shown bool
+}
+
+func newProgressLine(w io.Writer) *progressLine {
+	file, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		w = nil
+	}
+	return &progressLine{w: w}
+}
+
+func (l *progressLine) show(p demo.Progress) {
+	if l.w == nil {
+		return
+	}
+	l.shown = true
+	fmt.Fprintf(l.w, "\r%d of %d runs, %d of %d calls", p.RunsDone, p.Runs, p.CallsDone, p.Calls)
+}
+
+func (l *progressLine) end() {
+	if l.shown {
+		fmt.Fprintln(l.w)
+	}
+}

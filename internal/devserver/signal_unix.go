@@ -1,0 +1,13 @@
+//go:build unix
+
+package devserver
+
+import (
+	"syscall"
+)
+
+const (
+	pauseSignal     = syscall.SIGSTOP
+	resumeSignal    = syscall.SIGCONT
+	terminateSignal = syscall.SIGTERM
+)

@@ -1,0 +1,179 @@
+package events_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"runledger/internal/events"
+)
+
+// decodeVerb decodes data of one verb in an envelope that is in order.
+func decodeVerb(tb testing.TB, verb events.Verb, data string) *events.Inbound {
+	tb.Helper()
+	subject := wire(tb).Agent("alice", "r1", verb)
+	if verb == events.VerbToolResult {
+		subject = wire(tb).Executor("web", "r1")
+	}
+	in, err := events.Decode(wire(tb), events.Message{
+		Subject: stored(subject), Header: header(map[string][]string{"ce-type": {verb.Type()}}), Data: []byte(data),
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return in
+}
+
+const limits = `{"model_calls":1,"tool_calls":2,"calls_per_tool":3,"input_tokens":4,"output_tokens":5,"total_tokens":6,"run_bytes":9223372036854775807}`
+
+func TestEveryPayloadIsReadMemberByMember(t *testing.T) {
+	yes, no := true, false
+	deadline := time.Date(2026, 1, 1, 12, 0, 0, 500_000_000, time.UTC)
+	for _, c := range []struct {
+		verb events.Verb
+		data string
+		want any
+	}{
+		{events.VerbRunStart, `{"run_id":"r1","session_id":"s1","deadline":"2026-01-01T13:00:00.5+01:00","limits":` + limits + `}`,
+			&events.RunStart{RunID: "r1", SessionID: "s1", Deadline: deadline, Limits: events.Limits{
+				ModelCalls: 1, ToolCalls: 2, CallsPerTool: 3, InputTokens: 4, OutputTokens: 5, TotalTokens: 6, RunBytes: 9223372036854775807}}},
+		{events.VerbToolCall, `{"run_id":"r1","tool_call_id":"c|1","tool":"a/b.c","arguments":{"n":1.0},"authorized":true,"read_only":false}`,
+			&events.ToolCall{RunID: "r1", ToolCallID: "c|1", Tool: "a/b.c", Arguments: []byte(`{"n":1.0}`), Authorized: &yes, ReadOnly: &no}},
+		{events.VerbToolResult, `{"run_id":"r1","tool_call_id":"c1","dispatch_id":"r1.2","outcome":"SUCCEEDED","result":null}`,
+			&events.ToolResult{RunID: "r1", ToolCallID: "c1", DispatchID: "r1.2", Outcome: "SUCCEEDED", Result: []byte("null")}},
+		{events.VerbToolResult, `{"run_id":"r1","tool_call_id":"c1","dispatch_id":"r1.2","outcome":"FAILED"}`,
+			&events.ToolResult{RunID: "r1", ToolCallID: "c1", DispatchID: "r1.2", Outcome: "FAILED"}},
+		{events.VerbToolResult, `{"run_id":"r1","tool_call_id":"c1","dispatch_id":"r1.2","outcome":"TOO_LARGE","size":9223372036854775807}`,
+			&events.ToolResult{RunID: "r1", ToolCallID: "c1", DispatchID: "r1.2", Outcome: "TOO_LARGE", Size: 9223372036854775807}},
+		{events.VerbRunCancel, `{"run_id":"r1","reason":"CLIENT_DISCONNECTED"}`,
+			&events.RunCancel{RunID: "r1", Reason: "CLIENT_DISCONNECTED"}},
+		{events.VerbRunFinish, `{"run_id":"r1","outcome":"FAILED"}`,
+			&events.RunFinish{RunID: "r1", Outcome: "FAILED"}},
+	} {
+		in := decodeVerb(t, c.verb, c.data)
+		if in.Problem != nil {
+			t.Errorf("%s: %v", c.data, in.Problem)
+		} else if diff := cmp.Diff(c.want, in.Payload); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", c.data, diff)
+		}
+	}
+}
+
+func TestDataThatDoNotFitTheVerbAreAProblemOfAReadableEvent(t *testing.T) {
+	call := func(arguments string) string {
+		return `{"run_id":"r1","tool_call_id":"c1","tool":"search","arguments":` + arguments + `}`
+	}
+	start := func(deadline, limits string) string {
+		return `{"run_id":"r1","session_id":"s1","deadline":` + deadline + `,"limits":` + limits + `}`
+	}
+	result := func(rest string) string {
+		return `{"run_id":"r1","tool_call_id":"c1","dispatch_id":"r1.2",` + rest + `}`
+	}
+	for _, c := range []struct {
+		verb events.Verb
+		data string
+		want string // part of the problem
+	}{
+		{events.VerbToolCall, ``, "data:"},
+		{events.VerbToolCall, `null`, "tool: want 1 to 256 bytes, got 0"},
+		{events.VerbToolCall, `[]`, "data:"},
+		{events.VerbToolCall, `"{}"`, "data:"},
+		{events.VerbToolCall, `{}`, "tool: want 1 to 256 bytes, got 0"},
+		{events.VerbToolCall, call(`{"a":1`), "data:"},
+		{events.VerbToolCall, call(`{}`) + call(`{}`), "data:"},
+		{events.VerbToolCall, call(`{"a":1,"a":2}`), "duplicate"},
+		{events.VerbToolCall, call(`{"a":"\ud800"}`), "surrogate"},
+		{events.VerbToolCall, call("{\"a\":\"\xff\"}"), "UTF-8"},
+		{events.VerbToolCall, call(`{"a":01}`), "data:"},
+		{events.VerbToolCall, call(`{"a":NaN}`), "data:"},
+		{events.VerbToolCall, call("{\"a\":\"\n\"}"), "data:"},
+		{events.VerbToolCall, strings.Replace(call(`{}`), `"search"`, `""`, 1), "tool: want 1 to 256 bytes, got 0"},
+		{events.VerbToolCall, strings.Replace(call(`{}`), `search`, strings.Repeat("t", 257), 1), "tool: want 1 to 256 bytes, got 257"},
+		{events.VerbToolCall, strings.Replace(call(`{}`), `search`, strings.Repeat("é", 129), 1), "tool: want 1 to 256 bytes, got 258"},
+		{events.VerbToolCall, strings.Replace(call(`{}`), `"search"`, `7`, 1), "tool"},
+		{events.VerbToolCall, strings.Replace(call(`{}`), `}`, `},"more":1`, 1), "unknown"},
+		{events.VerbToolCall, strings.Replace(call(`{}`), `"tool"`, `"Tool"`, 1), "unknown"},
+		{events.VerbToolCall, strings.Replace(call(`{}`), `}`, `},"authorized":"no"`, 1), "authorized"},
+		{events.VerbRunStart, start(`"2026-01-01T12:00:00"`, limits), "deadline"},
+		{events.VerbRunStart, start(`"tomorrow"`, limits), "deadline"},
+		{events.VerbRunStart, start(`1767225600`, limits), "deadline"},
+		{events.VerbRunStart, start(`null`, limits), "deadline: want an instant"},
+		{events.VerbRunStart, start(`"0001-01-01T00:00:00Z"`, limits), "deadline: want an instant"},
+		{events.VerbRunStart, start(`"2026-01-01T12:00:00Z"`, `{"tool_calls":9223372036854775808}`), "tool_calls"},
+		{events.VerbRunStart, start(`"2026-01-01T12:00:00Z"`, `{"tool_calls":1.5}`), "tool_calls"},
+		{events.VerbRunStart, start(`"2026-01-01T12:00:00Z"`, `{"tool_calls":"2"}`), "tool_calls"},
+		{events.VerbRunStart, start(`"2026-01-01T12:00:00Z"`, `{"toolCalls":2}`), "unknown"},
+		{events.VerbToolResult, result(`"outcome":"SUCCEEDED"`), "result: want a JSON value"},
+		{events.VerbToolResult, result(`"outcome":"TOO_LARGE","result":1`), "result: want none"},
+		{events.VerbToolResult, result(`"outcome":"TOO_LARGE","size":-1`), "size: want zero or more bytes, got -1"},
+		{events.VerbToolResult, result(`"outcome":"succeeded","result":1`), "outcome: want SUCCEEDED, FAILED or TOO_LARGE"},
+		{events.VerbToolResult, result(`"outcome":""`), "outcome: want"},
+		{events.VerbToolResult, result(`"result":1`), "outcome: want"},
+		{events.VerbRunCancel, `{"run_id":"r1"}`, "reason: want CLIENT_DISCONNECTED"},
+		{events.VerbRunCancel, `{"run_id":"r1","reason":"BORED"}`, "reason: want CLIENT_DISCONNECTED"},
+		{events.VerbRunCancel, `{"run_id":"r1","reason":"DEADLINE_EXCEEDED"}`, "reason: want CLIENT_DISCONNECTED"}, // the core's own
+		{events.VerbRunFinish, `{"run_id":"r1"}`, "outcome: want SUCCESS or FAILED"},
+		{events.VerbRunFinish, `{"run_id":"r1","outcome":"CANCELLED"}`, "outcome: want SUCCESS or FAILED"},
+		{events.VerbRunFinish, `{"run_id":"r1","outcome":"success"}`, "outcome: want SUCCESS or FAILED"},
+	} {
+		in := decodeVerb(t, c.verb, c.data)
+		switch {
+		case in.Problem == nil:
+			t.Errorf("%s %.120s: accepted", c.verb, c.data)
+		case in.Payload != nil:
+			t.Errorf("%s %.120s: has a payload and a problem", c.verb, c.data)
+		case !strings.Contains(in.Problem.Error(), c.want):
+			t.Errorf("%s %.120s: the problem is %q, want it to say %q", c.verb, c.data, in.Problem, c.want)
+		case in.ID != "e1" || string(in.Data) != c.data:
+			t.Errorf("%s %.120s: the envelope got lost: %+v", c.verb, c.data, in)
+		}
+	}
+}
+
+func TestArgumentsOfAnyJSONKindReachThePreflight(t *testing.T) {
+	// Whether they are an object is judged later, where the answer has a code.
+	for _, arguments := range []string{
+		`{}`, `null`, `""`, `[]`, `"{\"a\":1}"`, `{"n":` + strings.Repeat("9", 400) + `}`, `{"n":1e400}`, `{"":{"":[]}}`,
+	} {
+		in := decodeVerb(t, events.VerbToolCall, `{"run_id":"r1","tool_call_id":"c1","tool":"search","arguments":`+arguments+`}`)
+		if in.Problem != nil {
+			t.Errorf("%.60s: %v", arguments, in.Problem)
+		} else if got := string(in.Payload.(*events.ToolCall).Arguments); got != arguments {
+			t.Errorf("%.60s: became %.60s", arguments, got)
+		}
+	}
+}
+
+func TestTheTypeMustBeThatOfTheVerb(t *testing.T) {
+	for _, other := range []string{"harness.run.start.v1", "harness.tool.call.v2", "tool.call", "HARNESS.TOOL.CALL.V1"} {
+		in, err := decodeCall(t, header(map[string][]string{"ce-type": {other}}), callData)
+		if err != nil {
+			t.Errorf("%s: %v", other, err)
+		} else if in.Problem == nil || !strings.Contains(in.Problem.Error(), `want "harness.tool.call.v1" on this subject`) {
+			t.Errorf("%s: problem %v", other, in.Problem)
+		}
+	}
+}
+
+func TestEveryCodeHasOneFixedSentence(t *testing.T) {
+	codes := events.Codes()
+	if len(codes) != 24 {
+		t.Errorf("the set has %d codes, want 24", len(codes))
+	}
+	seen := map[string]events.Code{}
+	for _, code := range codes {
+		message := code.Message()
+		if len(message) < 10 || len(message) > 120 || !strings.HasSuffix(message, ".") {
+			t.Errorf("%s: %q is no short sentence", code, message)
+		}
+		if other, twice := seen[message]; twice {
+			t.Errorf("%s and %s share a sentence", code, other)
+		}
+		seen[message] = code
+	}
+	if got := events.Code("NO_SUCH_CODE").Message(); got != "" {
+		t.Errorf("a code outside the set says %q", got)
+	}
+}

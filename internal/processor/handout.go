@@ -1,0 +1,128 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"runledger/internal/events"
+	"runledger/internal/harness"
+	"runledger/internal/stream"
+
+	"github.com/nats-io/nats.go"
+)
+
+// setTimer decides whether the run needs a schedule: it has none that is known,
+// the known one has fired, or something is due earlier. A call thus costs no
+// timer of its own while an earlier one stands.
+func (b *batch) setTimer(h *hotRun) {
+	run := h.state.Run
+	if run == nil {
+		return
+	}
+	due, ok := run.NextDue()
+	if !ok {
+		return
+	}
+	stands := run.TimerAt.After(b.w.cfg.Clock()) && !due.Before(run.TimerAt)
+	if stands && !h.makeGood {
+		return
+	}
+	h.schedule, run.TimerAt = due, due
+}
+
+// handOut gives reserved calls to their executors and sets timers, after the
+// store has the records. Everything it publishes may have been published
+// before.
+func (b *batch) handOut(ctx context.Context) error {
+	var publications []*publication
+	var timers []Pending
+	for _, c := range b.chains {
+		h := c.run
+		if h.state.Run == nil {
+			continue
+		}
+		dispatches, err := b.dispatches(ctx, h)
+		if err != nil {
+			return err
+		}
+		publications = append(publications, dispatches...)
+		if !h.schedule.IsZero() {
+			msg := stream.ScheduleMsg(b.w.cfg.Subjects.Timer(h.id, h.schedule.UnixMilli()), b.w.cfg.Subjects.Tick(h.id), h.schedule)
+			timers = append(timers, b.w.cfg.Publisher.Publish(msg, stream.ExpectNone()))
+		}
+	}
+	if err := b.storeAll(ctx, publications); err != nil {
+		return err
+	}
+	for _, t := range timers {
+		if _, err := t.Wait(ctx); err != nil {
+			return fmt.Errorf("set timer: %w", err)
+		}
+	}
+	return nil
+}
+
+// dispatches gives what the run's executors must get: the calls that this batch
+// reserved, or, where an event had been decided before, every open call.
+func (b *batch) dispatches(ctx context.Context, h *hotRun) ([]*publication, error) {
+	var publications []*publication
+	for _, call := range h.state.Run.Open {
+		request, fresh := h.request(call)
+		if !fresh && !h.makeGood {
+			continue
+		}
+		if !b.w.cfg.Clock().Before(call.Deadline) {
+			continue // its timeout is due, and nobody may run it any more
+		}
+		if !fresh {
+			in, err := b.cause(ctx, call.Cause.Sequence)
+			if errors.Is(err, stream.ErrNotFound) || errors.Is(err, errUnreadable) {
+				b.w.cfg.Log.Error().Err(err).Str("run", h.id).Uint64("call", call.Call).
+					Msg("the request of an open call cannot be read; the call will time out")
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			request = in.Data
+		}
+		p, err := b.dispatch(h, call, request)
+		if err != nil {
+			return nil, err
+		}
+		publications = append(publications, p)
+	}
+	return publications, nil
+}
+
+// request gives the complete request of a call that this batch reserved.
+func (h *hotRun) request(call *harness.Record) (request []byte, fresh bool) {
+	for _, r := range h.reserved {
+		if r.Call == call.Call {
+			return r.Request, true
+		}
+	}
+	return nil, false
+}
+
+func (b *batch) dispatch(h *hotRun, call *harness.Record, request []byte) (*publication, error) {
+	arguments, err := events.Arguments(request)
+	if err != nil {
+		return nil, fmt.Errorf("run %s, call %d: %w", h.id, call.Call, err)
+	}
+	header, data := events.EncodeDispatch(h.state.Run.Agent, events.Dispatch{
+		RunID: h.id, ToolCallID: call.ToolCallID, DispatchID: events.DispatchID(h.id, call.Call),
+		Tool: call.Tool, Arguments: arguments, Deadline: call.Deadline,
+	}, call.ReservedAt, call.Cause)
+	return &publication{
+		msg: &nats.Msg{
+			Subject: b.w.cfg.Subjects.Dispatch(call.Executor, h.id, call.Call), Header: header, Data: data,
+		},
+		expect: stream.ExpectNew(), dispatched: call.Tool,
+	}, nil
+}
+
+// lag gives how far behind an event was when it was read.
+func lag(clock, stored time.Time) time.Duration { return max(clock.Sub(stored), 0) }

@@ -1,0 +1,277 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"runledger/internal/events"
+	"runledger/internal/harness"
+	"runledger/internal/store"
+	"runledger/internal/stream"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// load brings what the chains wait for: their runs, the records of the calls
+// that their events name, and the completed calls of runs that are ending.
+func (b *batch) load(ctx context.Context, needy []*chain) error {
+	if err := b.loadRuns(ctx, needy); err != nil {
+		return err
+	}
+	if err := b.loadRecords(ctx, needy); err != nil {
+		return err
+	}
+	return b.loadCompleted(ctx, needy)
+}
+
+// loadRuns reads the runs that are not held from the store, and brings them up
+// to their last fact in the stream.
+func (b *batch) loadRuns(ctx context.Context, needy []*chain) error {
+	var cold []*chain
+	var ids []string
+	for _, c := range needy {
+		if !c.run.loaded && c.poison == nil {
+			cold, ids = append(cold, c), append(ids, c.run.id)
+		}
+	}
+	if len(cold) == 0 {
+		return nil
+	}
+	runs, errs := b.w.cfg.Store.LoadRuns(ctx, ids)
+	failures := make([]error, len(cold))
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(b.w.cfg.Reads)
+	for i, c := range cold {
+		if errs[i] != nil {
+			failures[i] = errs[i]
+			continue
+		}
+		c.run.state.Run = runs[i]
+		if runs[i] != nil {
+			c.run.projected = runs[i].Sequence
+		}
+		group.Go(func() error {
+			failures[i] = b.catchUp(groupCtx, c.run)
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for i, c := range cold {
+		if err := b.unlessPoison(c, failures[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unlessPoison gives back an error that concerns everybody, and gives up a run
+// for one that concerns that run alone.
+func (b *batch) unlessPoison(c *chain, err error) error {
+	reason, alone := reasonOf(err)
+	if !alone {
+		return err
+	}
+	b.poisonChain(c, reason, err)
+	return nil
+}
+
+// reasonOf tells an error that concerns one run alone, and why.
+func reasonOf(err error) (reason harness.Reason, alone bool) {
+	switch {
+	case errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrNewerLayout):
+		return harness.ReasonStoreConflict, true
+	case errors.Is(err, harness.ErrBrokenInvariant), errors.Is(err, errUnreadable):
+		return harness.ReasonBrokenInvariant, true
+	}
+	return "", false
+}
+
+// errUnreadable says that the run's own history or policy cannot be read.
+var errUnreadable = errors.New("history cannot be read")
+
+// catchUp applies the facts that the stream has and the run lacks. What they
+// imply for the store is noted and projected with the batch: recovery is the
+// ordinary path.
+func (b *batch) catchUp(ctx context.Context, h *hotRun) error {
+	filter, last, err := b.lastFact(ctx, h)
+	if err != nil {
+		return fmt.Errorf("read the last fact of run %s: %w", h.id, err)
+	}
+	from := uint64(1)
+	if run := h.state.Run; run != nil {
+		from = run.Stream + 1
+		if run.Phase != harness.PhaseTerminated && (last == nil || last.Sequence < run.Stream) {
+			return fmt.Errorf("%w: the store stands at fact %d (%d in the stream), which the stream has not", errUnreadable, run.Sequence, run.Stream)
+		}
+	}
+	if last != nil && last.Sequence >= from {
+		b.w.cfg.Metrics.catchUps.Inc()
+		err := b.w.cfg.History.From(ctx, filter, from, func(m stream.Message) error { return b.replay(ctx, h, m) })
+		if err != nil {
+			return err
+		}
+		b.w.cfg.Log.Info().Str("run", h.id).Uint64("from", h.projected).Uint64("to", h.state.Run.Sequence).
+			Msg("run caught up with its facts in the stream")
+	}
+	h.rules = b.w.cfg.Rulebook.Current()
+	if run := h.state.Run; run != nil {
+		if h.rules, err = b.w.cfg.Rulebook.Of(ctx, run.Policy); err != nil {
+			return fmt.Errorf("%w: %w", errUnreadable, err)
+		}
+	}
+	h.loaded = true
+	return nil
+}
+
+// lastFact reads the last fact of the run's history, if it has one, and gives
+// the filter of that history. Of a run that has not begun it notes what was said.
+func (b *batch) lastFact(ctx context.Context, h *hotRun) (filter string, last *stream.Message, err error) {
+	subjects, history := b.w.cfg.Subjects, b.w.cfg.History
+	if run := h.state.Run; run != nil {
+		filter = subjects.History(run.Agent, h.id)
+		last, err = history.Last(ctx, filter)
+		return filter, last, err
+	}
+	filter = subjects.HistoryOfAny(h.id)
+	said, err := history.Last(ctx, subjects.AllOf(h.id))
+	if err != nil || said == nil {
+		return filter, nil, err
+	}
+	if last, err = history.Last(ctx, filter); err != nil || last != nil {
+		return filter, last, err
+	}
+	f, _, err := events.DecodeFact(subjects, said.Subject, said.Header, said.Data)
+	if err != nil {
+		return filter, nil, fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	h.before = prelude{stream: said.Sequence, inbound: f.Cause.Sequence}
+	return filter, nil, nil
+}
+
+// replay applies one stored fact, with the bytes of the event that caused it.
+func (b *batch) replay(ctx context.Context, h *hotRun, m stream.Message) error {
+	f, digest, err := events.DecodeFact(b.w.cfg.Subjects, m.Subject, m.Header, m.Data)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	var request, raw []byte
+	switch p := f.Payload.(type) {
+	case *events.ToolReserved:
+		request, _, err = b.causeBytes(ctx, f.Cause.Sequence)
+	case *events.ToolSettled:
+		if p.RawStored {
+			_, raw, err = b.causeBytes(ctx, f.Cause.Sequence)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return h.apply(f, harness.Stored{Sequence: m.Sequence, Digest: digest}, request, raw)
+}
+
+// causeBytes reads the request or raw response of an inbound event again.
+func (b *batch) causeBytes(ctx context.Context, sequence uint64) (request, raw []byte, err error) {
+	in, err := b.cause(ctx, sequence)
+	if errors.Is(err, stream.ErrNotFound) {
+		b.w.cfg.Log.Warn().Uint64("sequence", sequence).Msg("event has aged out; its bytes are lost to the record")
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if result, ok := in.Payload.(*events.ToolResult); ok {
+		raw = result.Result
+	}
+	return in.Data, raw, nil
+}
+
+// cause reads an inbound event again.
+func (b *batch) cause(ctx context.Context, sequence uint64) (*events.Inbound, error) {
+	m, err := b.w.cfg.History.Inbound(ctx, sequence)
+	if err != nil {
+		return nil, fmt.Errorf("read event %d: %w", sequence, err)
+	}
+	in, err := events.Decode(b.w.cfg.Subjects, events.Message{
+		Subject: m.Subject, Header: m.Header, Data: m.Data, Sequence: m.Sequence, Time: m.Time,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: event %d: %w", errUnreadable, sequence, err)
+	}
+	return in, nil
+}
+
+// loadRecords reads the records that the chains' events name. A store that
+// stands elsewhere than we think has lost writes, or another owner went on:
+// the run is then loaded anew.
+func (b *batch) loadRecords(ctx context.Context, needy []*chain) error {
+	var refs []store.RecordRef
+	var owners []*chain
+	for _, c := range needy {
+		if c.poison != nil || c.run.state.Run == nil || c.run.complete {
+			continue
+		}
+		for _, in := range c.queue {
+			need := harness.Needs(c.run.state.Run, in)
+			if need.ToolCallID == "" || c.run.known(need.ToolCallID) ||
+				harness.CheckToolCallID(need.ToolCallID, c.run.rules.Policy.AllowColon) != nil {
+				continue
+			}
+			refs = append(refs, store.RecordRef{RunID: c.run.id, ToolCallID: need.ToolCallID})
+			owners = append(owners, c)
+		}
+	}
+	if len(refs) == 0 {
+		return nil
+	}
+	loaded, err := b.w.cfg.Store.LoadRecords(ctx, refs)
+	if err != nil {
+		return err
+	}
+	for i, l := range loaded {
+		c := owners[i]
+		switch {
+		case c.poison != nil || !c.run.loaded:
+		case l.Err != nil:
+			if err := b.unlessPoison(c, l.Err); err != nil {
+				return err
+			}
+		case l.RunSequence != c.run.projected:
+			b.w.cfg.Metrics.reloads.Inc()
+			c.reload()
+		default:
+			c.run.remember(refs[i].ToolCallID, l.Record)
+		}
+	}
+	return nil
+}
+
+// loadCompleted reads the completed calls of runs that are about to tell their
+// progress, through the store alone, once it stands where the run does.
+func (b *batch) loadCompleted(ctx context.Context, needy []*chain) error {
+	var ending []*chain
+	var runs []*hotRun
+	for _, c := range needy {
+		if c.poison == nil && c.run.loaded && harness.Needs(c.run.state.Run, nil).Completed && !c.run.completed {
+			ending, runs = append(ending, c), append(runs, c.run)
+		}
+	}
+	if err := b.project(ctx, runs); err != nil {
+		return err
+	}
+	for _, c := range ending {
+		if !c.run.loaded { // given up, or to be loaded again: it comes here once more
+			continue
+		}
+		completed, err := b.w.cfg.Store.Completed(ctx, c.run.id)
+		if err := b.unlessPoison(c, err); err != nil {
+			return err
+		}
+		if err == nil {
+			c.run.state.Completed, c.run.completed = completed, true
+		}
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package processor
+
+import (
+	"time"
+
+	"runledger/internal/events"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// Metrics of all workers of a process. Labels are closed sets: kinds of fact,
+// codes and reasons; nothing that an agent chooses.
+type Metrics struct {
+	events      prometheus.Counter
+	facts       *prometheus.CounterVec // by fact, code
+	deadLetters *prometheus.CounterVec // by reason
+	dispatches  prometheus.Counter
+	held        prometheus.Counter
+	reloads     prometheus.Counter
+	catchUps    prometheus.Counter
+	rebuilds    prometheus.Counter
+	conflicts   prometheus.Counter
+	batchSize   prometheus.Histogram
+	batchTime   prometheus.Histogram
+	lag         prometheus.Histogram
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(registerer prometheus.Registerer) *Metrics {
+	f := promauto.With(registerer)
+	counter := func(name, help string) prometheus.Counter {
+		return f.NewCounter(prometheus.CounterOpts{Namespace: "runledger", Name: name, Help: help})
+	}
+	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
+		return f.NewHistogram(prometheus.HistogramOpts{Namespace: "runledger", Name: name, Help: help, Buckets: buckets})
+	}
+	seconds := prometheus.ExponentialBuckets(0.0005, 2, 16)
+	return &Metrics{
+		events:      counter("events_total", "Inbound events carried through."),
+		facts:       f.NewCounterVec(prometheus.CounterOpts{Namespace: "runledger", Name: "facts_total", Help: "Facts stored, by kind and code."}, []string{"fact", "code"}),
+		deadLetters: f.NewCounterVec(prometheus.CounterOpts{Namespace: "runledger", Name: "dead_letters_total", Help: "Events kept under invalid, by reason."}, []string{"reason"}),
+		dispatches:  counter("dispatches_total", "Calls handed to executors."),
+		held:        counter("batches_held_total", "Batches that failed and were tried again."),
+		reloads:     counter("run_reloads_total", "Runs dropped and loaded again because something else had moved them or the store."),
+		catchUps:    counter("run_catch_ups_total", "Runs that were behind their facts in the stream when loaded."),
+		rebuilds:    counter("run_rebuilds_total", "Runs projected again because the store had lost writes."),
+		conflicts:   counter("store_conflicts_total", "Runs whose keys in the store hold something else."),
+		batchSize:   histogram("batch_events", "Events in a batch.", prometheus.ExponentialBuckets(1, 2, 10)),
+		batchTime:   histogram("batch_seconds", "Time that a batch took.", seconds),
+		lag:         histogram("event_lag_seconds", "Age of the oldest event of a batch when it was begun.", seconds),
+	}
+}
+
+// stored counts what the stream has taken.
+func (m *Metrics) stored(p *publication) {
+	switch {
+	case p.fact != nil:
+		m.facts.WithLabelValues(string(p.fact.Kind()), string(codeOf(p.fact.Payload))).Inc()
+	case p.dispatched != "":
+		m.dispatches.Inc()
+	default:
+		m.deadLetters.WithLabelValues(string(p.reason)).Inc()
+	}
+}
+
+func codeOf(payload events.Payload) events.Code {
+	switch p := payload.(type) {
+	case *events.ToolRejected:
+		return p.Code
+	case *events.RunRejected:
+		return p.Code
+	case *events.ToolSettled:
+		return p.Code
+	case *events.RunTerminated:
+		return events.Code(p.Outcome)
+	}
+	return ""
+}
+
+func (m *Metrics) batch(size int, took, lag time.Duration) {
+	m.events.Add(float64(size))
+	m.batchSize.Observe(float64(size))
+	m.batchTime.Observe(took.Seconds())
+	m.lag.Observe(lag.Seconds())
+}

@@ -1,0 +1,129 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"runledger/internal/events"
+	"runledger/internal/policy"
+	"runledger/internal/stream"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+)
+
+// Settings says what a process serves, on which servers.
+type Settings struct {
+	Name       string // of this process among all that serve; unique
+	JetStream  jetstream.JetStream
+	Store      Store
+	Policy     []byte // by which new runs start
+	PolicyName string // for messages: the file's name
+	Prefix     string // of subjects
+	Partitions int    // as the streams were made
+	LeaseTTL   time.Duration
+	Registerer prometheus.Registerer
+	Log        zerolog.Logger
+}
+
+// Processor serves its share of the partitions.
+type Processor struct {
+	settings   Settings
+	worker     Config
+	partitions *stream.Partitions
+	publisher  *stream.Publisher
+	serving    atomic.Int32
+}
+
+// New checks the policy, keeps it where every process finds it, and prepares
+// to serve. The streams must exist.
+func New(ctx context.Context, s Settings) (*Processor, error) {
+	subjects, err := events.NewSubjects(s.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	current, err := policy.Parse(s.PolicyName, s.Policy)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := stream.NewPublisher(s.JetStream.Conn(), stream.PublisherConfig{Log: s.Log})
+	if err != nil {
+		return nil, err
+	}
+	policies := stream.NewPolicies(s.JetStream, raw)
+	if err := policies.Put(ctx, current.Digest, s.Policy); err != nil {
+		raw.Close()
+		return nil, fmt.Errorf("keep policy %s: %w", s.PolicyName, err)
+	}
+	partitions, err := stream.NewPartitions(s.JetStream, stream.PartitionsConfig{
+		Process: s.Name, Count: s.Partitions, LeaseTTL: s.LeaseTTL, Log: s.Log,
+	})
+	if err != nil {
+		raw.Close()
+		return nil, err
+	}
+	cfg := DefaultConfig()
+	cfg.Subjects, cfg.Publisher = subjects, NewPublisher(raw)
+	cfg.History = stream.NewHistory(s.JetStream, s.Log)
+	cfg.Store, cfg.Rulebook = s.Store, NewRulebook(current, policies)
+	cfg.Metrics, cfg.Log = NewMetrics(s.Registerer), s.Log
+	p := &Processor{settings: s, worker: cfg, partitions: partitions, publisher: raw}
+	p.registerGauges(s.Registerer)
+	return p, cfg.Validate()
+}
+
+func (p *Processor) registerGauges(registerer prometheus.Registerer) {
+	registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "runledger", Name: "partitions_owned", Help: "Partitions that this process serves.",
+	}, func() float64 { return float64(p.serving.Load()) }))
+}
+
+// Serving gives the number of partitions that this process serves now.
+func (p *Processor) Serving() int { return int(p.serving.Load()) }
+
+// Run serves until the context ends, then hands its partitions over. What a
+// batch had not finished is done by the next owner.
+func (p *Processor) Run(ctx context.Context) error {
+	defer p.publisher.Close()
+	err := p.partitions.Run(ctx, p.serve)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
+}
+
+// serve carries one partition until its lease ends.
+func (p *Processor) serve(ctx context.Context, lease *stream.Lease) {
+	log := p.settings.Log.With().Int("partition", lease.Partition()).Logger()
+	p.serving.Add(1)
+	defer p.serving.Add(-1)
+	log.Debug().Uint64("position", lease.Position()).Msg("partition taken")
+	err := p.carry(ctx, lease, log)
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, stream.ErrLeaseLost):
+		log.Debug().Msg("partition given up")
+	default:
+		log.Error().Err(err).Msg("partition stopped; it will be taken again")
+		_ = wait(ctx, time.Second) // a lasting fault must not spin
+	}
+}
+
+func (p *Processor) carry(ctx context.Context, lease *stream.Lease, log zerolog.Logger) error {
+	filter := p.worker.Subjects.Partition(lease.Partition())
+	reader, err := stream.OpenReader(ctx, p.settings.JetStream, filter, lease.Position(), stream.ReaderConfig{Log: log})
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	cfg := p.worker
+	cfg.Log = log
+	worker, err := NewWorker(cfg)
+	if err != nil {
+		return err
+	}
+	return worker.Run(ctx, reader, lease)
+}

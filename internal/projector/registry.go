@@ -1,0 +1,65 @@
+package projector
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"runledger/internal/harness"
+)
+
+// Config is the options of one projector. Its fields carry the names that they
+// have in a policy as yaml tags; "size" in a tag marks a number of bytes.
+type Config interface {
+	// Validate reports every option that is wrong, as [FieldErrors].
+	Validate() error
+	// ResultBytes is the most that a result can have, in bytes.
+	ResultBytes() int64
+	// LowerResultBytes lowers that to at most so many; for a policy that does not
+	// say how large the results of a tool may be.
+	LowerResultBytes(most int64)
+	// New gives the projector. The error is that of Validate.
+	New() (harness.Projector, error)
+}
+
+// NewConfig returns the options of the projector of that name, set to their
+// defaults; false where there is none.
+func NewConfig(name string) (Config, bool) {
+	switch name {
+	case NameJSON:
+		return DefaultJSON(), true
+	}
+	return nil, false
+}
+
+// Names lists the projectors, sorted.
+func Names() []string { return []string{NameJSON} }
+
+// FieldError says what is wrong with one option.
+type FieldError struct {
+	Field   string // as in the policy, for instance "keep[2]"
+	Problem string // what is wanted, and what came
+}
+
+// FieldErrors is every option of a Config that is wrong.
+type FieldErrors []FieldError
+
+// Error lists them, one after the other.
+func (e FieldErrors) Error() string {
+	texts := make([]string, len(e))
+	for i, f := range e {
+		texts[i] = f.Field + ": " + f.Problem
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (e FieldErrors) orNil() error {
+	if len(e) == 0 {
+		return nil
+	}
+	return slices.Clip(e)
+}
+
+func (e *FieldErrors) add(field, format string, args ...any) {
+	*e = append(*e, FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
+}

@@ -1,0 +1,284 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"runledger/internal/store"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestKeysAndFieldsAreThoseOfTheLayout(t *testing.T) {
+	onEach(t, func(t *testing.T, addr string) {
+		s, raw := open(t, addr), client(t, addr)
+		at := base()
+		ms := func(d time.Duration) string { return strconv.FormatInt(at.Add(d).UnixMilli(), 10) }
+		must(t, project(t, s, whole("r", 3, at)))
+		keys := raw.Keys(t.Context(), "*").Val()
+		slices.Sort(keys)
+		if diff := cmp.Diff([]string{"runledger.done:{r}", "runledger.run:{r}", "runledger:{r}:a"}, keys); diff != "" {
+			t.Fatalf("keys (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{"2 a"}, raw.LRange(t.Context(), keys[0], 0, -1).Val()); diff != "" {
+			t.Errorf("completed calls (-want +got):\n%s", diff)
+		}
+		run := map[string]string{
+			"v": "1", "run": "r", "session": "session", "agent": "agent", "policy": "sha256:policy",
+			"started_at": ms(0), "deadline": ms(time.Minute), "expires_at": ms(time.Hour),
+			"start.source": "/agents/agent", "start.id": "start", "start.sequence": "1", "start.decision": "1",
+			"sequence": "3", "stream": "13", "digest": "sha256:3", "at": ms(0), "inbound": "3", "phase": "RUNNING",
+			"used.tool_calls": "1", "used.tool:tool": "1", "used.run_bytes": "7", "calls.READY": "1", "done": "1",
+		}
+		if diff := cmp.Diff(run, raw.HGetAll(t.Context(), keys[1]).Val()); diff != "" {
+			t.Errorf("run (-want +got):\n%s", diff)
+		}
+		record := map[string]string{
+			"v": "1", "run": "r", "id": "a", "call": "2", "tool": "tool", "executor": "executor", "status": "READY",
+			"reserved_at": ms(0), "deadline": ms(time.Second), "expires_at": ms(time.Hour), "settled_at": ms(0),
+			"request_bytes": "7", "request_digest": "sha256:request", "arguments_digest": "sha256:arguments",
+			"cause.source": "/agents/agent", "cause.id": "intent", "cause.sequence": "2", "cause.decision": "1",
+			"evidence": "EVIDENCE_FOUND", "raw_bytes": "3", "raw_digest": "sha256:raw", "raw_stored": "1",
+			"result_cause.source": "/executors/executor", "result_cause.id": "result", "result_cause.sequence": "3", "result_cause.decision": "1",
+			"request": "request", "raw_response": "raw", "agent_result": "result",
+		}
+		if diff := cmp.Diff(record, raw.HGetAll(t.Context(), keys[2]).Val()); diff != "" {
+			t.Errorf("record (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestAnOpenCallIsAFieldOfItsRun(t *testing.T) {
+	onEach(t, func(t *testing.T, addr string) {
+		s, raw := open(t, addr), client(t, addr)
+		at := base()
+		must(t, project(t, s, whole("r", 2, at)))
+		ms := at.UnixMilli()
+		want := fmt.Sprintf(`{"run":"r","id":"a","call":"2","tool":"tool","executor":"executor","reserved_at":"%d","deadline":"%d",`+
+			`"expires_at":"%d","request_bytes":"7","request_digest":"sha256:request","arguments_digest":"sha256:arguments",`+
+			`"cause.id":"intent","cause.source":"/agents/agent","cause.sequence":"2","cause.decision":"1","status":"PROJECTING"}`,
+			ms, ms+1000, ms+3_600_000)
+		if got := raw.HGet(t.Context(), "runledger.run:{r}", "open:2").Val(); got != want {
+			t.Errorf("open:2 is %s\nwant      %s", got, want)
+		}
+	})
+}
+
+func TestEveryKeyExpiresAtTheRunsInstantAndNothingMovesIt(t *testing.T) {
+	onEach(t, func(t *testing.T, addr string) {
+		s, raw := open(t, addr), client(t, addr)
+		at := base()
+		want := at.Add(time.Hour).UnixMilli()
+		var rounding int64
+		if strings.HasSuffix(t.Name(), "miniredis") {
+			rounding = 5 // it keeps what is left of a life, not its end
+		}
+		check := func(after string, keys ...string) {
+			t.Helper()
+			for _, key := range keys {
+				if got := raw.PExpireTime(t.Context(), key).Val().Milliseconds(); got < want-rounding || got > want+rounding {
+					t.Errorf("after %s %s expires at %d, want %d", after, key, got, want)
+				}
+			}
+		}
+		run, done, record := "runledger.run:{r}", "runledger.done:{r}", "runledger:{r}:a"
+		must(t, project(t, s, whole("r", 1, at)))
+		check("the start", run)
+		must(t, project(t, s, step("r", 2, at)))
+		check("the reservation", run, record)
+		must(t, project(t, s, step("r", 3, at)))
+		check("the settlement", run, done, record)
+		for _, fact := range []uint64{4, 5} {
+			must(t, project(t, s, step("r", fact, at)))
+		}
+		must(t, project(t, s, whole("r", 3, at)))
+		_, errs := s.LoadRuns(t.Context(), []string{"r"})
+		must(t, errs[0])
+		_, err := s.LoadRecords(t.Context(), []store.RecordRef{{RunID: "r", ToolCallID: "a"}})
+		must(t, err)
+		_, err = s.Record(t.Context(), "r", "a")
+		must(t, err)
+		_, err = s.Completed(t.Context(), "r")
+		must(t, err)
+		check("reads and further facts", run, done, record)
+		p := whole("r", 3, at)
+		p.Run.Sequence, p.Run.Digest = 6, "sha256:6"
+		must(t, project(t, s, p))
+		check("writing it anew", run, done, record)
+	})
+}
+
+func TestAKeyOfAnotherTypeIsAConflictOfThatRunAlone(t *testing.T) {
+	onEach(t, func(t *testing.T, addr string) {
+		for _, key := range []string{"runledger.run:{secret}", "runledger.done:{secret}", "runledger:{secret}:a"} {
+			t.Run(strings.Trim(key, "{}:"), func(t *testing.T) {
+				s, raw := open(t, addr), client(t, addr)
+				must(t, raw.FlushAll(t.Context()).Err())
+				must(t, raw.Set(t.Context(), key, "secret", 0).Err())
+				at := base()
+				errs := s.Project(t.Context(), []store.Projection{whole("secret", 3, at), whole("other", 3, at)})
+				wantSafeConflict(t, errs[0])
+				must(t, errs[1])
+				if got := raw.Keys(t.Context(), "*{secret}*").Val(); len(got) != 1 {
+					t.Errorf("keys of the run are %v, want only the one that was there", got)
+				}
+				_, errs = s.LoadRuns(t.Context(), []string{"secret", "other"})
+				must(t, errs[1])
+				_, completedErr := s.Completed(t.Context(), "secret")
+				_, recordErr := s.Record(t.Context(), "secret", "a")
+				refs := []store.RecordRef{{RunID: "secret", ToolCallID: "a"}, {RunID: "other", ToolCallID: "a"}}
+				loaded, err := s.LoadRecords(t.Context(), refs)
+				must(t, err)
+				must(t, loaded[1].Err)
+				switch key {
+				case "runledger.run:{secret}":
+					wantSafeConflict(t, errs[0])
+					wantSafeConflict(t, completedErr)
+					wantSafeConflict(t, loaded[0].Err)
+				case "runledger.done:{secret}":
+					wantSafeConflict(t, completedErr)
+				default:
+					wantSafeConflict(t, recordErr)
+					wantSafeConflict(t, loaded[0].Err)
+				}
+			})
+		}
+	})
+}
+
+func wantSafeConflict(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("got %v, want a conflict", err)
+		return
+	}
+	for _, secret := range []string{"secret", "runledger", "{"} {
+		if strings.Contains(err.Error(), secret) {
+			t.Errorf("the error tells a key or a value: %v", err)
+		}
+	}
+}
+
+func TestAHashThatIsNotOursIsAConflict(t *testing.T) {
+	onEach(t, func(t *testing.T, addr string) {
+		for _, key := range []string{"runledger.run:{r}", "runledger:{r}:a"} {
+			t.Run(strings.Trim(key, "{}:"), func(t *testing.T) {
+				s, raw := open(t, addr), client(t, addr)
+				must(t, raw.FlushAll(t.Context()).Err())
+				must(t, raw.HSet(t.Context(), key, "secret", "secret").Err())
+				wantSafeConflict(t, project(t, s, whole("r", 3, base())))
+				if got := raw.Keys(t.Context(), "*").Val(); len(got) != 1 {
+					t.Errorf("keys are %v, want only the one that was there", got)
+				}
+			})
+		}
+	})
+}
+
+func TestADamagedFieldIsAConflictThatNamesItAndNotItsValue(t *testing.T) {
+	onEach(t, func(t *testing.T, addr string) {
+		s, raw := open(t, addr), client(t, addr)
+		at := base()
+		damage := map[string][]string{
+			"runledger.run:{r}": {
+				"v", "run", "sequence", "stream", "at", "phase", "start.decision", "used.tool:tool", "calls.READY", "open:9", "timer_at",
+			},
+			"runledger:{r}:a": {"v", "run", "id", "call", "status", "raw_stored", "reserved_at", "raw_bytes"},
+		}
+		// Fields that say what the hash is: the error says that it is another.
+		named := map[string]bool{"run": true, "id": true, "used.tool:tool": true, "calls.READY": true, "open:9": true}
+		for key, fields := range damage {
+			for _, field := range fields {
+				must(t, raw.FlushAll(t.Context()).Err())
+				must(t, project(t, s, whole("r", 3, at)))
+				must(t, raw.HSet(t.Context(), key, field, "secret").Err())
+				var err error
+				if strings.HasSuffix(key, ":a") {
+					_, err = s.Record(t.Context(), "r", "a")
+					loaded, loadErr := s.LoadRecords(t.Context(), []store.RecordRef{{RunID: "r", ToolCallID: "a"}})
+					must(t, loadErr)
+					wantSafeConflict(t, loaded[0].Err)
+				} else {
+					_, errs := s.LoadRuns(t.Context(), []string{"r"})
+					err = errs[0]
+				}
+				wantSafeConflict(t, err)
+				if !strings.Contains(fmt.Sprint(err), "field "+field) && !named[field] {
+					t.Errorf("field %s: got %v, want that it names the field", field, err)
+				}
+				if field == "sequence" || field == "call" {
+					wantSafeConflict(t, project(t, s, whole("r", 3, at)))
+				}
+			}
+		}
+	})
+}
+
+func TestANewerLayoutIsRefusedByNameAndLeftAsItIs(t *testing.T) {
+	onEach(t, func(t *testing.T, addr string) {
+		s, raw := open(t, addr), client(t, addr)
+		at := base()
+		for _, key := range []string{"runledger.run:{r}", "runledger:{r}:a"} {
+			must(t, raw.FlushAll(t.Context()).Err())
+			must(t, project(t, s, whole("r", 2, at)))
+			must(t, raw.HSet(t.Context(), key, "v", "2").Err())
+			before := maps.Clone(raw.HGetAll(t.Context(), key).Val())
+			wantNewer := func(err error) {
+				t.Helper()
+				if !errors.Is(err, store.ErrNewerLayout) || !strings.Contains(fmt.Sprint(err), "want version 1, got 2") {
+					t.Errorf("got %v, want that version 2 is refused by name", err)
+				}
+			}
+			wantNewer(project(t, s, step("r", 3, at)))
+			loaded, err := s.LoadRecords(t.Context(), []store.RecordRef{{RunID: "r", ToolCallID: "a"}})
+			must(t, err)
+			wantNewer(loaded[0].Err)
+			if key == "runledger.run:{r}" {
+				_, errs := s.LoadRuns(t.Context(), []string{"r"})
+				wantNewer(errs[0])
+				_, err := s.Completed(t.Context(), "r")
+				wantNewer(err)
+			} else {
+				_, err := s.Record(t.Context(), "r", "a")
+				wantNewer(err)
+			}
+			if diff := cmp.Diff(before, raw.HGetAll(t.Context(), key).Val()); diff != "" {
+				t.Errorf("%s was changed:\n%s", key, diff)
+			}
+		}
+	})
+}
+
+func TestToolCallIDsMayHoldAColonWhereThatIsAllowed(t *testing.T) {
+	onEach(t, func(t *testing.T, addr string) {
+		raw := client(t, addr)
+		strict := open(t, addr)
+		lenient, err := store.Open(store.Config{Addrs: []string{addr}, AllowColon: true})
+		must(t, err)
+		t.Cleanup(func() { _ = lenient.Close() })
+		for _, id := range []string{"a:b", ":", "functions.get_user:0", "::a"} {
+			must(t, raw.FlushAll(t.Context()).Err())
+			at := base()
+			p := whole("r", 3, at)
+			p.Records[0].Record.ToolCallID = id
+			wantSafeConflict(t, project(t, strict, p))
+			must(t, project(t, lenient, p))
+			if n := raw.Exists(t.Context(), "runledger:{r}:"+id).Val(); n != 1 {
+				t.Errorf("%q: there is no key of that name", id)
+			}
+			got, err := lenient.Completed(t.Context(), "r")
+			if err != nil || len(got) != 1 || got[0].ToolCallID != id || got[0].Status != "READY" {
+				t.Errorf("%q: completed calls are %v, %v", id, got, err)
+			}
+			if got, err := strict.Record(t.Context(), "r", id); got != nil || err != nil {
+				t.Errorf("%q: where it is not allowed there is %v, %v, want nothing", id, got, err)
+			}
+		}
+	})
+}
