@@ -333,3 +333,20 @@ func TestCallsThatNoEventCouldCarryAreNotPublished(t *testing.T) {
 		t.Errorf("%d calls were published, want none", n)
 	}
 }
+
+func TestRunGoesOnAfterTheServerRestarts(t *testing.T) {
+	server, nc, _ := withStreams(t)
+	startScript(t, nc, ordinary)
+	run, err := newTestAgent(t, nc, AgentConfig{AckTimeout: 500 * time.Millisecond}).Start(testContext(t), spec("r1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Restart()
+	eventually(t, "the client is connected again", nc.IsConnected)
+	if result, err := run.Call(testContext(t), Call{ID: "c", Tool: "t"}); err != nil || result.ToolCallID != "c" {
+		t.Errorf("call: got %+v, %v", result, err)
+	}
+	if _, err := run.Finish(testContext(t), OutcomeSuccess); err != nil {
+		t.Errorf("finish: %v", err)
+	}
+}

@@ -57,18 +57,24 @@ type config struct {
 // processes would show it.
 type setting struct{ key, usage string }
 
-var (
-	serverSettings = []setting{
+func serverSettings() []setting {
+	return []setting{
 		{"nats.url", "NATS servers, separated by commas"},
 		{"nats.credentials", "file with the NATS credentials"},
 		{"subjects.prefix", "what every subject begins with"},
 		{"subjects.partitions", "partitions of the stream IN, fixed when it is made"},
 		{"policy", "policy file, YAML"},
 	}
-	streamSettings = []setting{
+}
+
+func streamSettings() []setting {
+	return []setting{
 		{"subjects.replicas", "replicas of every stream: 1, 3 or 5"},
 	}
-	serveSettings = []setting{
+}
+
+func serveSettings() []setting {
+	return []setting{
 		{"redis.addresses", "Redis servers; several are a cluster"},
 		{"redis.username", "Redis user"},
 		{"redis.password_file", "file with the Redis password"},
@@ -79,7 +85,7 @@ var (
 		{"log.level", "debug, info, warn or error"},
 		{"log.format", "json or text"},
 	}
-)
+}
 
 func defaultConfig() config {
 	var c config
@@ -173,7 +179,10 @@ func loadConfig(flags *pflag.FlagSet) (config, error) {
 	if err := c.readPassword(); err != nil {
 		return config{}, err
 	}
-	return c, c.validate()
+	if err := c.validate(); err != nil {
+		return config{}, err
+	}
+	return c, nil
 }
 
 // loadFile reads the configuration file, strictly: a key that nothing knows is

@@ -24,21 +24,21 @@ const (
 	exitUsage  = 2 // the command could not run as it was given
 )
 
-func main() {
+func main() { os.Exit(run()) }
+
+func run() (status int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := newRoot().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "processor:", err)
-		os.Exit(status(err))
+	err := newRoot().ExecuteContext(ctx)
+	if err == nil {
+		return 0
 	}
-}
-
-// errFailed is a finding: the command worked, and what it looked at is wrong.
-var errFailed = errors.New("failed")
-
-func status(err error) int {
+	fmt.Fprintln(os.Stderr, "processor:", err)
 	if errors.Is(err, errFailed) {
 		return exitFailed
 	}
 	return exitUsage
 }
+
+// errFailed is a finding: the command worked, and what it looked at is wrong.
+var errFailed = errors.New("failed")

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -47,7 +48,7 @@ SIGTERM stops it in order; what it had not finished, another one does.`,
 			return serve(cmd.Context(), c, newLogger(c, cmd.ErrOrStderr()))
 		},
 	}
-	addSettings(cmd.Flags(), serverSettings, serveSettings)
+	addSettings(cmd.Flags(), serverSettings(), serveSettings())
 	return cmd
 }
 
@@ -69,11 +70,12 @@ func serve(ctx context.Context, c config, log zerolog.Logger) error {
 		return err
 	}
 	defer js.Conn().Close()
+	redis.SetLogger(redisLog{log})
 	records, err := openStore(ctx, c)
 	if err != nil {
 		return err
 	}
-	defer records.Close()
+	defer func() { _ = records.Close() }()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	p, err := processor.New(ctx, processor.Settings{
@@ -146,6 +148,15 @@ func openStore(ctx context.Context, c config) (*store.Store, error) {
 		return nil, err
 	}
 	return records, nil
+}
+
+// redisLog takes what the Redis client says of its pool into our log; what fails
+// because of it is told by whoever needed the answer.
+type redisLog struct{ log zerolog.Logger }
+
+// Printf implements the client's logging.
+func (l redisLog) Printf(_ context.Context, format string, args ...any) {
+	l.log.Debug().Msgf("redis client: "+format, args...)
 }
 
 // checkReady reports what keeps this process from deciding events.

@@ -47,7 +47,7 @@ number of partitions, which is fixed when the stream is made.`,
 			})
 		},
 	}
-	addSettings(cmd.Flags(), serverSettings, streamSettings)
+	addSettings(cmd.Flags(), serverSettings(), streamSettings())
 	return cmd
 }
 
@@ -74,7 +74,7 @@ func newStreamsCheck() *cobra.Command {
 			})
 		},
 	}
-	addSettings(cmd.Flags(), serverSettings, streamSettings)
+	addSettings(cmd.Flags(), serverSettings(), streamSettings())
 	return cmd
 }
 

@@ -63,7 +63,9 @@ func aligned(indent string, rows [][]cell) string {
 			if c.right {
 				out.WriteString(padding)
 			}
-			out.WriteString(c.style.Render(c.text))
+			if c.text != "" {
+				out.WriteString(c.style.Render(c.text))
+			}
 			if i < len(row)-1 {
 				if !c.right {
 					out.WriteString(padding)

@@ -26,7 +26,7 @@ func withProgram(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	program = filepath.Join(dir, "processor")
 	build := exec.Command("go", append(buildArgs(), "-o", program, "runledger/cmd/processor")...)
 	if out, err := build.CombinedOutput(); err != nil {

@@ -57,10 +57,9 @@ func (c Code) Message() string {
 
 // Codes returns the closed set.
 func Codes() []Code {
-	all := sentences()
-	codes := make([]Code, len(all))
-	for i, s := range all {
-		codes[i] = s.code
+	var codes []Code
+	for _, s := range sentences() {
+		codes = append(codes, s.code)
 	}
 	return codes
 }
@@ -70,8 +69,8 @@ type sentence struct {
 	text string
 }
 
-func sentences() [24]sentence {
-	return [...]sentence{
+func sentences() []sentence {
+	return []sentence{
 		{CodeInvalidEnvelope, "The event does not follow the schema of its type."},
 		{CodeInvalidToolCallID, "The tool call id is missing, too long or holds a character that is not allowed."},
 		{CodeRunMismatch, "The run id in the data is not the run of the subject."},

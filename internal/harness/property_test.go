@@ -118,7 +118,9 @@ func (w *world) keep(m events.Message) events.Message {
 	return m
 }
 
-func (w *world) agent() string { return pick(w, "agent", "alice", "alice", "alice", "alice", "alice", "alice", "alice", "bob") }
+func (w *world) agent() string {
+	return pick(w, "agent", "alice", "alice", "alice", "alice", "alice", "alice", "alice", "bob")
+}
 
 func (w *world) start(run string) events.Message {
 	limits := limitsJSON(

@@ -35,10 +35,10 @@ func (e *Error) Error() string {
 			b.WriteByte('\n')
 		}
 		if i == maxProblems {
-			fmt.Fprintf(&b, "%s: and %d more", e.Name, len(e.Problems)-i)
+			b.WriteString(fmt.Sprintf("%s: and %d more", e.Name, len(e.Problems)-i))
 			break
 		}
-		fmt.Fprintf(&b, "%s:%d:%d: ", e.Name, p.Line, p.Column)
+		b.WriteString(fmt.Sprintf("%s:%d:%d: ", e.Name, p.Line, p.Column))
 		if p.Path != "" {
 			b.WriteString(p.Path + ": ")
 		}

@@ -87,6 +87,15 @@ func TestFormatsAreForPeople(t *testing.T) {
 	}
 }
 
+func TestASchemaMaySayMoreForPeople(t *testing.T) {
+	schema := input(t, `{$schema: "https://json-schema.org/draft/2020-12/schema", title: t, description: d, x-ui: {order: [a]}, properties: {$ref: {type: string, examples: [{$ref: 1}], default: x}, a: {$ref: "#/definitions/a"}}, definitions: {a: {type: [string, "null"], $comment: c}}}`)
+	for arguments, good := range map[string]bool{`{"$ref":"x","a":null}`: true, `{"$ref":1}`: false, `{"a":1}`: false} {
+		if err := schema.Check([]byte(arguments)); (err == nil) != good {
+			t.Errorf("%s: %v, want good: %t", arguments, err, good)
+		}
+	}
+}
+
 func TestArgumentsThatWouldCostTooMuchAreRefusedByCount(t *testing.T) {
 	list := func(n int) string { return `{"a":[` + strings.Repeat("1,", n-1) + `1]}` }
 	text := func(n int) string { return `{"a":"` + strings.Repeat("x", n) + `"}` }

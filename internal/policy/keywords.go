@@ -1,38 +1,51 @@
 package policy
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // shape says what stands behind a keyword.
 type shape int
 
 const (
-	shapeNote  shape = iota // for people; costs nothing
-	shapeValue              // a value to compare with
-	shapeOne                // a schema
-	shapeMany               // a list of schemas
-	shapeNamed              // schemas by name
-	shapeOwn                // looked at one by one
+	shapeUnknown shape = iota
+	shapeNote          // for people; costs nothing
+	shapeValue         // a value to compare with
+	shapeOne           // a schema
+	shapeMany          // a list of schemas
+	shapeNamed         // schemas by name
+	shapeOwn           // looked at one by one
 )
 
-// keywords are those of JSON Schema 2020-12 that a policy may use. What would
-// change how references are read is left out, and so is whatever is unknown:
-// a keyword that is misspelt checks nothing.
-var keywords = map[string]shape{
-	"title": shapeNote, "description": shapeNote, "default": shapeNote, "examples": shapeNote, "deprecated": shapeNote,
-	"readOnly": shapeNote, "writeOnly": shapeNote, "$comment": shapeNote, "format": shapeNote,
-	"contentEncoding": shapeNote, "contentMediaType": shapeNote,
-
-	"type": shapeValue, "enum": shapeValue, "const": shapeValue, "required": shapeValue, "dependentRequired": shapeValue,
-	"minimum": shapeValue, "maximum": shapeValue, "exclusiveMinimum": shapeValue, "exclusiveMaximum": shapeValue, "multipleOf": shapeValue,
-	"minLength": shapeValue, "maxLength": shapeValue, "minItems": shapeValue, "maxItems": shapeValue, "uniqueItems": shapeValue,
-	"minContains": shapeValue, "maxContains": shapeValue, "minProperties": shapeValue, "maxProperties": shapeValue,
-
-	"not": shapeOne, "if": shapeOne, "then": shapeOne, "else": shapeOne, "items": shapeOne, "contains": shapeOne,
-	"additionalProperties": shapeOne, "propertyNames": shapeOne, "unevaluatedItems": shapeOne, "unevaluatedProperties": shapeOne,
-	"allOf": shapeMany, "anyOf": shapeMany, "oneOf": shapeMany, "prefixItems": shapeMany,
-	"properties": shapeNamed, "patternProperties": shapeNamed, "dependentSchemas": shapeNamed,
-
-	"$schema": shapeOwn, "$ref": shapeOwn, "$defs": shapeOwn, "definitions": shapeOwn, "pattern": shapeOwn,
+// shapeOf knows the keywords of JSON Schema 2020-12 that a policy may use, and
+// takes those that begin with x- for notes. What would change how references
+// are read is left out, and so is whatever is unknown: a keyword that is
+// misspelt checks nothing.
+func shapeOf(keyword string) shape {
+	switch keyword {
+	case "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "format",
+		"contentEncoding", "contentMediaType":
+		return shapeNote
+	case "type", "enum", "const", "required", "dependentRequired",
+		"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+		"minLength", "maxLength", "minItems", "maxItems", "uniqueItems",
+		"minContains", "maxContains", "minProperties", "maxProperties":
+		return shapeValue
+	case "not", "if", "then", "else", "items", "contains",
+		"additionalProperties", "propertyNames", "unevaluatedItems", "unevaluatedProperties":
+		return shapeOne
+	case "allOf", "anyOf", "oneOf", "prefixItems":
+		return shapeMany
+	case "properties", "patternProperties", "dependentSchemas":
+		return shapeNamed
+	case "$schema", "$ref", "$defs", "definitions", "pattern":
+		return shapeOwn
+	}
+	if strings.HasPrefix(keyword, "x-") {
+		return shapeNote
+	}
+	return shapeUnknown
 }
 
 // schemaCost is how much a schema can make a validator do for one part of the

@@ -228,18 +228,16 @@ func (r *reader) readDuration(node ast.Node, path string, into reflect.Value) {
 	into.SetInt(int64(d))
 }
 
-var sizeUnits = [...]struct {
-	name  string
-	bytes int64
-}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"B", 1}}
-
 func (r *reader) readSize(node ast.Node, path string, into reflect.Value) {
 	if n, ok := integerOf(node); ok {
 		into.SetInt(n)
 		return
 	}
 	text, _ := textOf(node)
-	for _, unit := range sizeUnits {
+	for _, unit := range [...]struct {
+		name  string
+		bytes int64
+	}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"B", 1}} {
 		digits, ok := strings.CutSuffix(text, unit.name)
 		if !ok {
 			continue

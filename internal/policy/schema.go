@@ -109,8 +109,6 @@ func (c *schemaCheck) root(root map[string]any) schemaCost {
 	return cost
 }
 
-var typeNames = []string{"array", "boolean", "integer", "null", "number", "object", "string"}
-
 // typesOf gives the texts that stand behind the keyword type.
 func typesOf(value any) (types []string) {
 	list, ok := value.([]any)
@@ -125,9 +123,10 @@ func typesOf(value any) (types []string) {
 }
 
 func (c *schemaCheck) types(value any, path string) {
+	known := []string{"array", "boolean", "integer", "null", "number", "object", "string"}
 	for _, t := range typesOf(value) {
-		if !slices.Contains(typeNames, t) {
-			c.refuse(path, "want one or a list of %s, got %.80q", strings.Join(typeNames, ", "), t)
+		if !slices.Contains(known, t) {
+			c.refuse(path, "want one or a list of %s, got %.80q", strings.Join(known, ", "), t)
 		}
 	}
 }
@@ -147,16 +146,11 @@ func (c *schemaCheck) schema(value any, path string) schemaCost {
 
 func (c *schemaCheck) keyword(keyword string, value any, holder string) schemaCost {
 	path := join(holder, keyword)
-	shape, known := keywords[keyword]
-	if !known && strings.HasPrefix(keyword, "x-") {
-		return schemaCost{}
-	}
-	if !known {
+	cost := schemaCost{values: 1}
+	switch shapeOf(keyword) {
+	case shapeUnknown:
 		c.refuse(path, "want a keyword of JSON Schema 2020-12 that a policy may use, or one that begins with x-, got %.80q", keyword)
 		return schemaCost{}
-	}
-	cost := schemaCost{values: 1}
-	switch shape {
 	case shapeNote:
 		return schemaCost{}
 	case shapeValue:

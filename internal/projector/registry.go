@@ -2,6 +2,7 @@ package projector
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -22,18 +23,25 @@ type Config interface {
 	New() (harness.Projector, error)
 }
 
+// registry gives the options of each projector by its name, set to defaults.
+func registry() map[string]func() Config {
+	return map[string]func() Config{
+		NameJSON: func() Config { return DefaultJSON() },
+	}
+}
+
 // NewConfig returns the options of the projector of that name, set to their
 // defaults; false where there is none.
 func NewConfig(name string) (Config, bool) {
-	switch name {
-	case NameJSON:
-		return DefaultJSON(), true
+	config, ok := registry()[name]
+	if !ok {
+		return nil, false
 	}
-	return nil, false
+	return config(), true
 }
 
 // Names lists the projectors, sorted.
-func Names() []string { return []string{NameJSON} }
+func Names() []string { return slices.Sorted(maps.Keys(registry())) }
 
 // FieldError says what is wrong with one option.
 type FieldError struct {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"runledger/internal/store"
-	"runledger/internal/store/storetest"
 	"runledger/internal/testenv"
 )
 
@@ -38,17 +37,7 @@ func openCluster(t *testing.T, addr string) *store.Store {
 func TestStoreConformsInACluster(t *testing.T) {
 	addr := startCluster(t)
 	s, raw := openCluster(t, addr), client(t, addr)
-	remove := func(t testing.TB, key string) { t.Helper(); must(t, raw.Del(t.Context(), key).Err()) }
-	storetest.Run(t, func(t *testing.T) storetest.Subject {
-		must(t, raw.FlushAll(t.Context()).Err())
-		return storetest.Subject{
-			Store:      s,
-			Flush:      func(t testing.TB) { t.Helper(); must(t, raw.FlushAll(t.Context()).Err()) },
-			LoseRecord: func(t testing.TB, run, id string) { t.Helper(); remove(t, "runledger:{"+run+"}:"+id) },
-			LoseRun:    func(t testing.TB, run string) { t.Helper(); remove(t, "runledger.run:{"+run+"}") },
-			LoseList:   func(t testing.TB, run string) { t.Helper(); remove(t, "runledger.done:{"+run+"}") },
-		}
-	})
+	conform(t, s, raw)
 	must(t, s.Check(t.Context()))
 }
 

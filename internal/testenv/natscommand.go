@@ -37,7 +37,7 @@ func installCommand(out string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(bin)
+	defer func() { _ = os.RemoveAll(bin) }()
 	install := exec.Command("go", "install", "-buildvcs=false", commandModule+"@"+commandVersion)
 	install.Env = append(os.Environ(), "GOBIN="+bin)
 	if output, err := install.CombinedOutput(); err != nil {

@@ -23,7 +23,6 @@ type agentRun struct {
 	owner    string
 	deadline time.Time
 	calls    int
-	finished bool
 }
 
 const maxRuns = 6

@@ -68,7 +68,7 @@ func (p *ports) Publish(msg *nats.Msg, expect stream.Expect) processor.Pending {
 	w := p.w
 	if w.chance(w.faults.LostRequest) {
 		if w.chance(0.5) { // it is on its way still, and lands later
-			w.adrift = append(w.adrift, func() { w.publish(msg, expect) })
+			w.adrift = append(w.adrift, func() { _, _ = w.publish(msg, expect) })
 		}
 		return answer{err: stream.ErrUnanswered}
 	}
