@@ -1,6 +1,7 @@
 package harness_test
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
@@ -31,7 +32,7 @@ func TestAUsedIdIsRefusedAndTheFirstRecordStaysAsItIs(t *testing.T) {
 			t.Errorf("%s: told %+v, want same arguments %v", name, p, c.same)
 		}
 		now := d.records["r1"]["c1"]
-		if now.Call != record.Call || now.Status != record.Status || now.Cause != record.Cause || now.ArgumentsDigest != record.ArgumentsDigest || string(now.AgentResult) != string(record.AgentResult) {
+		if now.Call != record.Call || now.Status != record.Status || now.Cause != record.Cause || now.ArgumentsDigest != record.ArgumentsDigest || !bytes.Equal(now.AgentResult, record.AgentResult) {
 			t.Errorf("%s: the record became %+v", name, now)
 		}
 		if run := d.runs["r1"]; run.Usage.ToolCalls != 1 || run.Usage.RunBytes != used {

@@ -41,7 +41,8 @@ func (a *attempt) make(t *testing.T) (*driver, []step) {
 	if a.ended {
 		d.finish("SUCCESS")
 	}
-	return d, d.agent(a.agent, a.run, events.VerbToolCall, a.data())
+	steps := d.agent(a.agent, a.run, events.VerbToolCall, a.data())
+	return d, steps
 }
 
 // faults breaks an attempt at each stage of the preflight, in the order that the

@@ -215,8 +215,7 @@ func (b *batch) loadRecords(ctx context.Context, needy []*chain) error {
 		}
 		for _, in := range c.queue {
 			need := harness.Needs(c.run.state.Run, in)
-			if need.ToolCallID == "" || c.run.known(need.ToolCallID) ||
-				harness.CheckToolCallID(need.ToolCallID, c.run.rules.Policy.AllowColon) != nil {
+			if need.ToolCallID == "" || c.run.known(need.ToolCallID) {
 				continue
 			}
 			refs = append(refs, store.RecordRef{RunID: c.run.id, ToolCallID: need.ToolCallID})

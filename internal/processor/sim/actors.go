@@ -89,6 +89,9 @@ func (a *agents) call(run *agentRun, who string) {
 	if w.chance(0.15) {
 		id = fmt.Sprintf("call-%d", 1+w.random.IntN(run.calls)) // one that was used before
 	}
+	if w.chance(0.05) {
+		id = []string{"", "a b", "a:b", "é", "{x}"}[w.random.IntN(5)]
+	}
 	tool := []string{"read", "read", "look", "write", "unknown"}[w.random.IntN(5)]
 	a.send(who, run.id, events.VerbToolCall, fmt.Sprintf(`{"run_id":%q,"tool_call_id":%q,"tool":%q,"arguments":{"n":%d}}`,
 		run.id, id, tool, w.random.IntN(3)))
