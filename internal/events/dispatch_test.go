@@ -86,3 +86,16 @@ func TestADispatchIsValidJSONWhateverItsStringsHold(t *testing.T) {
 		t.Errorf("invalid UTF-8 gives no JSON: %q", data)
 	}
 }
+
+func TestTheArgumentsOfARequestAreReadByteForByte(t *testing.T) {
+	const arguments = `{ "q":1.0, "\u0061":[ ]}`
+	got, err := events.Arguments([]byte(`{"run_id":"r1","tool":"search","arguments":` + arguments + `}`))
+	if err != nil || string(got) != arguments {
+		t.Errorf("got %s, %v, want %s", got, err, arguments)
+	}
+	for _, request := range []string{``, `[]`, `{"arguments":`} {
+		if got, err := events.Arguments([]byte(request)); err == nil {
+			t.Errorf("%q: read as %s", request, got)
+		}
+	}
+}

@@ -104,6 +104,19 @@ func TestAnAgentResultKeepsItsBytesThroughAFact(t *testing.T) {
 	}
 }
 
+func TestTheOrderOfAMapDoesNotReachAFact(t *testing.T) {
+	for range 20 { // maps are ranged over in another order each time
+		fact := factOf(&events.RunProgress{LeftOut: map[string]int64{"h": 8, "b": 2, "a": 1, "g": 7, "c": 3, "f": 6, "e": 5, "d": 4}})
+		encoded, err := fact.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := string(encoded.Data), `{"observed":[],"left_out":{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6,"g":7,"h":8}}`; got != want {
+			t.Fatalf("got %s, want %s", got, want)
+		}
+	}
+}
+
 func TestAPayloadThatIsNoJSONIsNotEncoded(t *testing.T) {
 	for _, result := range []string{`{"a":`, `{"a":1,"a":2}`, "\"\xff\"", `"\ud800"`, `1 2`} {
 		if encoded, err := factOf(&events.ToolSettled{Result: []byte(result)}).Encode(); err == nil {
@@ -261,9 +274,12 @@ func TestTheDigestIsTheOneThatIsDocumented(t *testing.T) {
 			t.Errorf("%s: %s, want %s", payload.Kind(), encoded.Digest, want)
 		}
 	}
-	// Two values that were computed with sha256sum.
+	// Values that were computed with sha256sum.
 	if got, want := events.DigestBytes(nil), "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"; got != want {
 		t.Errorf("of nothing: %s, want %s", got, want)
+	}
+	if got, want := events.DigestBytes([]byte("abc")), "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"; got != want {
+		t.Errorf("of abc: %s, want %s", got, want)
 	}
 	got := events.Digest([]events.Attribute{{Name: "id", Value: "é"}, {Name: "type", Value: ""}}, []byte("{}"))
 	if want := "sha256:c1540a152c065b64e7bd974c967b903812dcda2627785c188407eab13058f017"; got != want {

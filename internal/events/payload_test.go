@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 
 	"runledger/internal/events"
@@ -142,6 +143,23 @@ func TestArgumentsOfAnyJSONKindReachThePreflight(t *testing.T) {
 			t.Errorf("%.60s: %v", arguments, in.Problem)
 		} else if got := string(in.Payload.(*events.ToolCall).Arguments); got != arguments {
 			t.Errorf("%.60s: became %.60s", arguments, got)
+		}
+	}
+}
+
+func TestAnEmptyResultIsAResultWhenItIsWritten(t *testing.T) {
+	for _, result := range []string{`null`, `""`, `[]`, `{}`, `0`, `false`} {
+		sent := events.ToolResult{RunID: "r1", ToolCallID: "c1", DispatchID: "r1.2", Outcome: events.ResultSucceeded, Result: []byte(result)}
+		data, err := json.Marshal(sent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := `{"run_id":"r1","tool_call_id":"c1","dispatch_id":"r1.2","outcome":"SUCCEEDED","result":` + result + `}`
+		if string(data) != want {
+			t.Errorf("%s: written as %s", result, data)
+		}
+		if in := decodeVerb(t, events.VerbToolResult, string(data)); in.Problem != nil {
+			t.Errorf("%s: %v", result, in.Problem)
 		}
 	}
 }

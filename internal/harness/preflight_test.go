@@ -236,6 +236,18 @@ func TestARefusalTellsTheOperatorWhyAndTheAgentOnlyTheSentence(t *testing.T) {
 	if got := steps[0].detail; got != "q is missing" {
 		t.Errorf("the detail is %q", got)
 	}
+	steps = d.agent("bob", "r9", events.VerbToolCall, `{"more":1}`) // an answer outside every history
+	if got := steps[0].detail; !strings.Contains(got, "unknown object member name") {
+		t.Errorf("outside: the detail is %q", got)
+	}
+	steps = d.agent("alice", "r9", events.VerbRunStart, `{"more":1}`)
+	if got := steps[0].detail; !strings.Contains(got, "unknown object member name") {
+		t.Errorf("of a start: the detail is %q", got)
+	}
+	steps = d.resultOf("web", "c1", "r1.2", `"more":1`)
+	if got := steps[0].detail; !strings.Contains(got, "unknown object member name") {
+		t.Errorf("of a result: the detail is %q", got)
+	}
 	if got := string(d.history["r1"][1].encoded.Data); strings.Contains(got, "q is missing") {
 		t.Errorf("the fact shows the detail: %s", got)
 	}

@@ -11,6 +11,7 @@ import (
 	"runledger/internal/policy"
 	"runledger/internal/stream"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -39,8 +40,9 @@ type Processor struct {
 	serving    atomic.Int32
 }
 
-// New checks the policy, keeps it where every process finds it, and prepares
-// to serve. The streams must exist.
+// New checks policy and streams, keeps the policy where every process finds it,
+// and prepares to serve. It refuses streams that are missing or were made for
+// another prefix or number of partitions.
 func New(ctx context.Context, s Settings) (*Processor, error) {
 	subjects, err := events.NewSubjects(s.Prefix)
 	if err != nil {
@@ -48,6 +50,9 @@ func New(ctx context.Context, s Settings) (*Processor, error) {
 	}
 	current, err := policy.Parse(s.PolicyName, s.Policy)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkStreams(ctx, s, policy.Executors(current)); err != nil {
 		return nil, err
 	}
 	raw, err := stream.NewPublisher(s.JetStream.Conn(), stream.PublisherConfig{Log: s.Log})
@@ -74,6 +79,38 @@ func New(ctx context.Context, s Settings) (*Processor, error) {
 	p := &Processor{settings: s, worker: cfg, partitions: partitions, publisher: raw}
 	p.registerGauges(s.Registerer)
 	return p, cfg.Validate()
+}
+
+// checkStreams refuses to work on streams that would lead events past it.
+func checkStreams(ctx context.Context, s Settings, executors []string) error {
+	options := stream.DefaultOptions()
+	options.Prefix, options.Partitions, options.Executors = s.Prefix, s.Partitions, executors
+	topology, err := stream.LoadTopology(options)
+	if err != nil {
+		return err
+	}
+	differences, err := topology.Check(ctx, s.JetStream)
+	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) {
+		return fmt.Errorf("JetStream does not answer on this server: enable it there, or for this account: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	var blocking []error
+	for _, d := range differences {
+		if d.Blocks() {
+			blocking = append(blocking, errors.New(d.String()))
+		}
+		if d.MissingConsumer() {
+			s.Log.Warn().Str("consumer", d.Name).
+				Msg(`an executor of the policy has no consumer: its calls will time out; run "processor streams apply --policy …"`)
+		}
+	}
+	if len(blocking) > 0 {
+		return fmt.Errorf("the streams are not those of prefix %q with %d partitions; make them with \"processor streams apply\", or set subjects.prefix and subjects.partitions to what they were made with:\n%w",
+			s.Prefix, s.Partitions, errors.Join(blocking...))
+	}
+	return nil
 }
 
 func (p *Processor) registerGauges(registerer prometheus.Registerer) {

@@ -164,11 +164,20 @@ func TestBoardKnowsAYoungerProcessOfItsNameAndItsOwnLateHeartbeat(t *testing.T) 
 	}
 }
 
-func TestBoardRefusesALeaseThatCannotBe(t *testing.T) {
+func TestBoardRefusesALeaseThatCannotBeRead(t *testing.T) {
 	b, now := boardAt()
-	for key, value := range map[string]string{"lease.16": lease("p1", 1), "lease.x": lease("p1", 1), "lease.3": "{", "member.p1": "["} {
+	for key, value := range map[string]string{"lease.3": "{", "member.p1": "["} {
 		if _, err := b.see(Message{Subject: "$KV.PARTITIONS." + key, Sequence: 101, Data: []byte(value)}, now); err == nil {
 			t.Errorf("%s %s was taken", key, value)
+		}
+	}
+}
+
+func TestBoardPassesOverALeaseOfAPartitionThatIsNotThere(t *testing.T) {
+	b, now := boardAt()
+	for _, key := range []string{"lease.16", "lease.x", "lease.-1"} {
+		if _, err := b.see(Message{Subject: "$KV.PARTITIONS." + key, Sequence: 101, Data: []byte(lease("p1", 1))}, now); err != nil {
+			t.Errorf("%s: %v; one stray key must not stop every process", key, err)
 		}
 	}
 }

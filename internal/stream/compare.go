@@ -30,6 +30,24 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %s: want %s, got %s", d.Name, d.Field, d.Want, d.Got)
 }
 
+// Blocks reports whether nobody can work rightly while the difference stands:
+// a stream or bucket is missing, or its subjects go elsewhere (another prefix,
+// another number of partitions). Other differences, and missing consumers of
+// executors, are for an operator to mend in time.
+func (d Difference) Blocks() bool {
+	switch d.Field {
+	case "":
+		return !d.MissingConsumer()
+	case "subjects", "subject_transform", "sources", "republish":
+		return true
+	}
+	return false
+}
+
+// MissingConsumer reports whether an executor's consumer is not there, so that
+// its calls would wait for nobody.
+func (d Difference) MissingConsumer() bool { return d.Field == "" && strings.Contains(d.Name, "/") }
+
 // compare lists the fields in which two settings differ, by their JSON, sorted
 // by field. A field that one side leaves out counts as its zero value.
 func compare(name string, want, got any) ([]Difference, error) {
@@ -53,7 +71,7 @@ func compare(name string, want, got any) ([]Difference, error) {
 	slices.Sort(names)
 	var differences []Difference
 	for _, field := range names {
-		if !reflect.DeepEqual(w[field], g[field]) {
+		if !reflect.DeepEqual(w[field], g[field]) && !(empty(w[field]) && empty(g[field])) {
 			differences = append(differences, Difference{Name: name, Field: field, Want: text(w[field]), Got: text(g[field])})
 		}
 	}
@@ -87,7 +105,7 @@ func empty(value any) bool {
 	case bool:
 		return !v
 	case string:
-		return v == ""
+		return v == "" || v == "0001-01-01T00:00:00Z" // a zero time, as the server writes it
 	case json.Number:
 		return v == "0"
 	case []any:

@@ -3,8 +3,10 @@ package storetest
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"runledger/internal/events"
+	"runledger/internal/harness"
 	"runledger/internal/store"
 )
 
@@ -146,14 +148,23 @@ func anotherDigest(t *testing.T, s Subject) {
 }
 
 func anotherHistory(t *testing.T, s Subject) {
+	others := map[string]func(*harness.Run){
+		"another event": func(run *harness.Run) { run.StartCause.Sequence++ },
+		"another id":    func(run *harness.Run) { run.StartCause.ID += "x" },
+		"later":         func(run *harness.Run) { run.StartedAt = run.StartedAt.Add(time.Millisecond) },
+	}
 	h := eventful(t, "run")
 	s.mustProject(t, h.stretch(0, 5))
-	for _, p := range []store.Projection{h.stretch(0, 7), h.stretch(0, 5), h.stretch(5, 7), h.stretch(0, 1)} {
-		p.Run.StartCause.Sequence++
-		wantConflict(t, s.project(t, p))
+	for name, other := range others {
+		t.Run(name, func(t *testing.T) {
+			for _, p := range []store.Projection{h.stretch(0, 7), h.stretch(0, 5), h.stretch(5, 7), h.stretch(0, 1)} {
+				other(p.Run)
+				wantConflict(t, s.project(t, p))
+			}
+			s.wantRun(t, h.at(5))
+			s.wantNoRecord(t, "run", "c")
+		})
 	}
-	s.wantRun(t, h.at(5))
-	s.wantNoRecord(t, "run", "c")
 }
 
 func oneOfMany(t *testing.T, s Subject) {

@@ -1,0 +1,57 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"runledger/internal/devserver"
+	"runledger/internal/policy"
+)
+
+// wantRefused requires that a processor ends by itself and says why.
+func wantRefused(t *testing.T, p *devserver.Process, says ...string) {
+	t.Helper()
+	select {
+	case <-p.Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("it serves, want it to refuse")
+	}
+	for _, text := range says {
+		if tail := p.LogTail(4000); !strings.Contains(tail, text) {
+			t.Errorf("it says\n%s\nwant %q in it", tail, text)
+		}
+	}
+}
+
+func TestProcessorRefusesAnotherNumberOfPartitionsAndTheOthersGoOn(t *testing.T) {
+	w := newWorld(t, policy.Airline())
+	w.serve(t, "good")
+	h := newHand(t, w)
+	h.start(t, "before", time.Minute)
+	for _, partitions := range []string{"8", "32"} {
+		wantRefused(t, w.serve(t, "bad-"+partitions, "--subjects-partitions", partitions), "subject_transform", "subjects.partitions")
+	}
+	h.start(t, "after", time.Minute)
+}
+
+func TestProcessorRefusesStreamsThatAreNotThere(t *testing.T) {
+	w := newWorld(t, policy.Airline())
+	if err := w.js.DeleteStream(t.Context(), "RUNS"); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, w.serve(t, "one"), "RUNS: missing", "streams apply")
+}
+
+func TestProcessorWarnsOfAnExecutorWithoutConsumer(t *testing.T) {
+	w := newWorld(t, policy.Airline())
+	if err := w.js.DeleteConsumer(t.Context(), "DISPATCH", "executor-airline"); err != nil {
+		t.Fatal(err)
+	}
+	p := w.serve(t, "one")
+	h := newHand(t, w)
+	h.start(t, "served", time.Minute)
+	if tail := p.LogTail(8000); !strings.Contains(tail, "executor-airline") {
+		t.Errorf("no warning in\n%s", tail)
+	}
+}
