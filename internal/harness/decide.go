@@ -39,7 +39,7 @@ func (r *Rules) decideStart(s *State, in *events.Inbound, now time.Time) Decisio
 		Cause: cause(in, true), Rules: events.RulesVersion,
 		Payload: &events.RunStarted{
 			RunID: in.Run, SessionID: p.SessionID, Agent: in.Principal, Policy: r.Policy.Digest,
-			Deadline: deadline, ExpiresAt: deadline.Add(r.Policy.TTL), Limits: p.Limits,
+			Deadline: deadline, ExpiresAt: deadline.Add(r.Policy.TTL).Truncate(time.Millisecond), Limits: p.Limits,
 		},
 	}}
 }

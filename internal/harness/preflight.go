@@ -162,7 +162,7 @@ func (r *Rules) decideCall(s *State, in *events.Inbound, now time.Time) Decision
 			return c.reject(code, detail)
 		}
 	}
-	deadline := now.Add(c.tool.Timeout)
+	deadline := now.Add(c.tool.Timeout).Truncate(time.Millisecond)
 	if deadline.After(s.Run.Deadline) {
 		deadline = s.Run.Deadline
 	}

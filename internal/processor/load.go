@@ -81,7 +81,7 @@ func (b *batch) unlessPoison(c *chain, err error) error {
 // reasonOf tells an error that concerns one run alone, and why.
 func reasonOf(err error) (reason harness.Reason, alone bool) {
 	switch {
-	case errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrNewerLayout):
+	case errors.Is(err, store.ErrConflict):
 		return harness.ReasonStoreConflict, true
 	case errors.Is(err, harness.ErrBrokenInvariant), errors.Is(err, errUnreadable):
 		return harness.ReasonBrokenInvariant, true
@@ -262,6 +262,10 @@ func (b *batch) loadCompleted(ctx context.Context, needy []*chain) error {
 	}
 	for _, c := range ending {
 		if !c.run.loaded { // given up, or to be loaded again: it comes here once more
+			continue
+		}
+		if !b.w.cfg.Clock().Before(c.run.state.Run.ExpiresAt) {
+			c.run.completed = true // its records have expired, whatever the store still has
 			continue
 		}
 		completed, err := b.w.cfg.Store.Completed(ctx, c.run.id)

@@ -119,6 +119,24 @@ func expiryIsFixed(t *testing.T, addr string) {
 	check("writing it anew", run, done, record)
 }
 
+func TestACallIsListedOnceHoweverItsStretchesOverlap(t *testing.T) {
+	onEach(t, func(t *testing.T, addr string) {
+		s, raw := open(t, addr), client(t, addr)
+		at := base()
+		must(t, project(t, s, whole("r", 1, at)))
+		// Each goes on from before the settlement, fact 3, to beyond it.
+		for fact := uint64(3); fact <= 8; fact++ {
+			p := whole("r", 3, at)
+			p.Run.Sequence, p.Run.Digest, p.From = fact, fmt.Sprintf("sha256:%d", fact), 2-fact%2
+			p.Records[0].Reserved = p.From == 1
+			must(t, project(t, s, p))
+			if diff := cmp.Diff([]string{"2 a"}, raw.LRange(t.Context(), "runledger.done:{r}", 0, -1).Val()); diff != "" {
+				t.Fatalf("completed calls after fact %d (-want +got):\n%s", fact, diff)
+			}
+		}
+	})
+}
+
 func TestAKeyOfAnotherTypeIsAConflictOfThatRunAlone(t *testing.T) {
 	onEach(t, func(t *testing.T, addr string) {
 		for _, key := range []string{"runledger.run:{secret}", "runledger.done:{secret}", "runledger:{secret}:a"} {

@@ -95,6 +95,10 @@ func again(t *testing.T, s Subject) {
 		s.mustProject(t, h.all(5))
 		s.wantAll(t, h)
 	}
+	other := h.all(5)
+	other.Run.TimerAt = now().Add(time.Hour) // which no fact brought
+	s.mustProject(t, other)
+	s.wantAll(t, h)
 }
 
 func earlier(t *testing.T, s Subject) {

@@ -149,7 +149,7 @@ func timerForgotten(t *testing.T, s Subject) {
 }
 
 func largeNumbers(t *testing.T, s Subject) {
-	const odd = 1<<53 + 1 // the next that a double cannot hold
+	const last = 1 << 53 // a double cannot tell the next from it
 	h := start(t, "run")
 	at := func(sequence uint64) *harness.Run {
 		run := h.at(1)
@@ -157,13 +157,13 @@ func largeNumbers(t *testing.T, s Subject) {
 		run.Stream, run.Inbound, run.Usage.RunBytes = 1<<64-1, 1<<64-2, 1<<63-1
 		return run
 	}
-	s.mustProject(t, store.Projection{Run: at(odd)})
-	s.wantRun(t, at(odd))
-	wantBehind(t, s.project(t, store.Projection{Run: at(odd + 2), From: odd + 1}), odd)
-	s.mustProject(t, store.Projection{Run: at(odd + 1), From: odd})
-	s.wantRun(t, at(odd+1))
-	s.mustProject(t, store.Projection{Run: at(odd), From: odd - 1})
-	s.wantRun(t, at(odd+1))
+	s.mustProject(t, store.Projection{Run: at(last)})
+	s.wantRun(t, at(last))
+	wantBehind(t, s.project(t, store.Projection{Run: at(last + 2), From: last + 1}), last)
+	s.mustProject(t, store.Projection{Run: at(last + 1), From: last})
+	s.wantRun(t, at(last+1))
+	s.mustProject(t, store.Projection{Run: at(last), From: last - 1})
+	s.wantRun(t, at(last+1))
 }
 
 func lostBytes(t *testing.T, s Subject) {
