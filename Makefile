@@ -36,6 +36,11 @@ help: ## list the targets
 build: ## build bin/processor
 	go build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o bin/processor ./cmd/processor
 
+.PHONY: install
+install: ## put processor where "go install" puts programs (GOBIN=…); have that folder on PATH
+	go install -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' ./cmd/processor
+	@gobin=$$(go env GOBIN); echo "installed $${gobin:-$$(go env GOPATH)/bin}/processor"
+
 .PHONY: demo
 demo: build ## play recorded runs through everything, in one process (DEMO_ARGS=…)
 	bin/processor demo $(DEMO_ARGS)

@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"net"
 	"os"
 	"slices"
 	"strings"
@@ -12,79 +10,43 @@ import (
 
 	"runledger/internal/events"
 
-	"github.com/goccy/go-yaml"
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/providers/env/v2"
 	"github.com/knadh/koanf/providers/structs"
 	"github.com/knadh/koanf/v2"
-	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
 const envPrefix = "RUNLEDGER_"
 
 // config is what serve and streams are told, by a file, by the environment and
-// by flags; later ones win. A setting "nats.url" of the file is RUNLEDGER_NATS_URL
-// in the environment and --nats-url on the command line.
+// by flags; later ones win. See settings for what each means.
 type config struct {
 	NATS struct {
-		URL         string `koanf:"url" yaml:"url"`
-		Credentials string `koanf:"credentials" yaml:"credentials"`
-	} `koanf:"nats" yaml:"nats"`
+		URL         string `koanf:"url"`
+		Credentials string `koanf:"credentials"`
+	} `koanf:"nats"`
 	Redis struct {
-		Addresses    []string `koanf:"addresses" yaml:"addresses"`
-		Username     string   `koanf:"username" yaml:"username"`
-		Password     string   `koanf:"password" yaml:"password"`
-		PasswordFile string   `koanf:"password_file" yaml:"password_file"`
-		KeyPrefix    string   `koanf:"key_prefix" yaml:"key_prefix"`
-	} `koanf:"redis" yaml:"redis"`
+		Addresses    []string `koanf:"addresses"`
+		Username     string   `koanf:"username"`
+		Password     string   `koanf:"password"`
+		PasswordFile string   `koanf:"password_file"`
+		KeyPrefix    string   `koanf:"key_prefix"`
+	} `koanf:"redis"`
 	Subjects struct {
-		Prefix     string `koanf:"prefix" yaml:"prefix"`
-		Partitions int    `koanf:"partitions" yaml:"partitions"`
-		Replicas   int    `koanf:"replicas" yaml:"replicas"`
-	} `koanf:"subjects" yaml:"subjects"`
-	Policy   string        `koanf:"policy" yaml:"policy"`
-	Process  string        `koanf:"process" yaml:"process"`
-	LeaseTTL time.Duration `koanf:"lease_ttl" yaml:"lease_ttl"`
-	Listen   string        `koanf:"listen" yaml:"listen"`
+		Prefix     string `koanf:"prefix"`
+		Partitions int    `koanf:"partitions"`
+		Replicas   int    `koanf:"replicas"`
+	} `koanf:"subjects"`
+	Policy   string        `koanf:"policy"`
+	Process  string        `koanf:"process"`
+	LeaseTTL time.Duration `koanf:"lease_ttl"`
+	Listen   string        `koanf:"listen"`
 	Log      struct {
-		Level  string `koanf:"level" yaml:"level"`
-		Format string `koanf:"format" yaml:"format"`
-	} `koanf:"log" yaml:"log"`
-}
-
-// setting describes one setting as a flag. The password has none: the list of
-// processes would show it.
-type setting struct{ key, usage string }
-
-func serverSettings() []setting {
-	return []setting{
-		{"nats.url", "NATS servers, separated by commas"},
-		{"nats.credentials", "file with the NATS credentials"},
-		{"subjects.prefix", "what every subject begins with"},
-		{"subjects.partitions", "partitions of the stream IN, fixed when it is made"},
-		{"policy", "policy file, YAML"},
-	}
-}
-
-func streamSettings() []setting {
-	return []setting{
-		{"subjects.replicas", "replicas of every stream: 1, 3 or 5"},
-	}
-}
-
-func serveSettings() []setting {
-	return []setting{
-		{"redis.addresses", "Redis servers; several are a cluster"},
-		{"redis.username", "Redis user"},
-		{"redis.password_file", "file with the Redis password"},
-		{"redis.key_prefix", "what every Redis key begins with"},
-		{"process", "name of this process among all that serve; must be unique"},
-		{"lease_ttl", "time after which a silent process loses its partitions"},
-		{"listen", "address of /healthz, /readyz and /metrics; empty for none"},
-		{"log.level", "debug, info, warn or error"},
-		{"log.format", "json or text"},
-	}
+		Level  string `koanf:"level"`
+		Format string `koanf:"format"`
+	} `koanf:"log"`
 }
 
 func defaultConfig() config {
@@ -122,13 +84,14 @@ func envName(key string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
-// addSettings adds --config and a flag for each setting.
-func addSettings(flags *pflag.FlagSet, groups ...[]setting) {
+// addSettings adds --config and a flag for each of the settings.
+func addSettings(flags *pflag.FlagSet, keys []string) {
 	flags.StringP("config", "c", "", "configuration file, YAML")
 	defaults := koanf.New(".")
 	_ = defaults.Load(structs.Provider(defaultConfig(), "koanf"), nil) // a struct of ours always loads
-	for _, s := range slices.Concat(groups...) {
-		flags.String(flagName(s.key), "", s.usage+defaultText(s.key, defaults))
+	for _, key := range keys {
+		s, _ := settingOf(key)
+		flags.String(flagName(key), "", s.usage+defaultText(key, defaults))
 	}
 }
 
@@ -145,118 +108,176 @@ func defaultText(key string, defaults *koanf.Koanf) string {
 
 // loadConfig merges defaults, file, environment and flags, and refuses what is
 // wrong, all of it at once.
-func loadConfig(flags *pflag.FlagSet) (config, error) {
-	k := koanf.New(".")
-	if err := k.Load(structs.Provider(defaultConfig(), "koanf"), nil); err != nil {
+func loadConfig(cmd *cobra.Command) (config, error) {
+	l := &loader{merged: koanf.New("."), origin: map[string]string{}}
+	if err := l.merged.Load(structs.Provider(defaultConfig(), "koanf"), nil); err != nil {
 		return config{}, err
 	}
-	keys := make(map[string]string) // by name in the environment, and as a flag
-	for _, key := range k.Keys() {
-		keys[envName(key)], keys[flagName(key)] = key, key
-	}
-	if err := loadFile(k, flags); err != nil {
+	if err := l.file(configName(cmd.Flags())); err != nil {
 		return config{}, err
 	}
-	known := env.Provider(".", env.Opt{Prefix: envPrefix, TransformFunc: func(name, value string) (string, any) {
-		return keys[name], value // an empty key leaves the variable out: others may share our prefix
-	}})
-	if err := k.Load(known, nil); err != nil {
+	if err := l.environment(); err != nil {
 		return config{}, err
 	}
-	changed := make(map[string]any)
-	flags.Visit(func(f *pflag.Flag) {
-		if key, ok := keys[f.Name]; ok {
-			changed[key] = f.Value.String()
-		}
-	})
-	if err := k.Load(confmap.Provider(changed, "."), nil); err != nil {
+	if len(l.unknown) > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "processor: passed over, since there are no such settings: %s\n", strings.Join(l.unknown, ", "))
+	}
+	if err := l.flags(cmd.Flags()); err != nil {
 		return config{}, err
+	}
+	if len(l.problems) > 0 {
+		return config{}, usageOf(cmd, l.problems)
 	}
 	var c config
-	if err := k.Unmarshal("", &c); err != nil {
+	if err := l.merged.Unmarshal("", &c); err != nil {
 		return config{}, fmt.Errorf("configuration: %w", err)
 	}
-	if err := c.readPassword(); err != nil {
-		return config{}, err
-	}
-	if err := c.validate(); err != nil {
-		return config{}, err
+	l.readFiles(&c)
+	if len(l.problems) > 0 {
+		return config{}, usageOf(cmd, l.problems)
 	}
 	return c, nil
 }
 
-// loadFile reads the configuration file, strictly: a key that nothing knows is
-// refused with its line.
-func loadFile(k *koanf.Koanf, flags *pflag.FlagSet) error {
-	name, _ := flags.GetString("config")
-	if name == "" {
-		name = os.Getenv(envPrefix + "CONFIG")
+func configName(flags *pflag.FlagSet) string {
+	if name, _ := flags.GetString("config"); name != "" {
+		return name
 	}
+	return os.Getenv(envPrefix + "CONFIG")
+}
+
+// loader gathers settings from one source after the other, and what is wrong
+// with them.
+type loader struct {
+	merged   *koanf.Koanf
+	origin   map[string]string // where a setting was last set, for messages
+	unknown  []string          // variables of the environment that are no settings
+	problems problems
+}
+
+// problems is what is wrong with a configuration, a line each.
+type problems []string
+
+// Error implements error.
+func (p problems) Error() string {
+	if len(p) == 1 {
+		return p[0]
+	}
+	return fmt.Sprintf("%d settings are wrong:\n  %s", len(p), strings.Join(p, "\n  "))
+}
+
+func (l *loader) refuse(origin, format string, args ...any) {
+	l.problems = append(l.problems, origin+": "+fmt.Sprintf(format, args...))
+}
+
+// judge gives the value of a setting as it is merged; ok is false where the
+// texts are not what is wanted, which is then noted.
+func (l *loader) judge(s setting, origin string, texts []string) (value any, ok bool) {
+	l.origin[s.key] = origin
+	if s.list && len(texts) == 0 {
+		l.refuse(origin, "want %s, one or more, got none", s.want)
+		return nil, false
+	}
+	for _, text := range texts {
+		if s.takes(text) {
+			continue
+		}
+		switch {
+		case s.secret, s.hidden && strings.Contains(text, "@"):
+			l.refuse(origin, "want %s, got something else (not shown: it may hold a password)", s.want)
+		case text == "":
+			l.refuse(origin, "want %s, got nothing", s.want)
+		default:
+			l.refuse(origin, "want %s, got %.100q", s.want, text)
+		}
+		return nil, false
+	}
+	if s.list {
+		return texts, true
+	}
+	return texts[0], true
+}
+
+// texts splits what stands in one text outside of a file.
+func (s setting) texts(value string) []string {
+	if !s.list {
+		return []string{value}
+	}
+	parts := strings.Split(value, ",")
+	for i := range parts {
+		parts[i] = strings.TrimSpace(parts[i])
+	}
+	return parts
+}
+
+// environment takes the variables that are settings. Others may share our
+// prefix: Kubernetes sets such for every service, under the service's name.
+func (l *loader) environment() error {
+	byName := make(map[string]setting)
+	for _, s := range settings() {
+		byName[envName(s.key)] = s
+	}
+	provider := env.Provider(".", env.Opt{Prefix: envPrefix, TransformFunc: func(name, text string) (string, any) {
+		s, known := byName[name]
+		if !known {
+			if name != envPrefix+"CONFIG" {
+				l.unknown = append(l.unknown, name)
+			}
+			return "", nil // an empty key leaves it out
+		}
+		value, ok := l.judge(s, name, s.texts(text))
+		if !ok {
+			return "", nil
+		}
+		return s.key, value
+	}})
+	err := l.merged.Load(provider, nil)
+	slices.Sort(l.unknown)
+	return err
+}
+
+func (l *loader) flags(flags *pflag.FlagSet) error {
+	values := make(map[string]any)
+	for _, s := range settings() {
+		f := flags.Lookup(flagName(s.key))
+		if f == nil || !f.Changed {
+			continue
+		}
+		if value, ok := l.judge(s, "--"+f.Name, s.texts(f.Value.String())); ok {
+			values[s.key] = value
+		}
+	}
+	return l.merged.Load(confmap.Provider(values, "."), nil)
+}
+
+// readFiles reads what settings name: the password, and whether the credentials
+// are there, which the NATS client would find out late.
+func (l *loader) readFiles(c *config) {
+	if c.Redis.PasswordFile != "" {
+		content, err := os.ReadFile(c.Redis.PasswordFile)
+		c.Redis.Password = strings.TrimRight(string(content), "\r\n")
+		switch {
+		case err != nil:
+			l.refuse(l.origin["redis.password_file"], "%v", err)
+		case c.Redis.Password == "":
+			l.refuse(l.origin["redis.password_file"], "want a password in %s, got an empty file", c.Redis.PasswordFile)
+		}
+	}
+	if c.NATS.Credentials != "" {
+		if _, err := os.ReadFile(c.NATS.Credentials); err != nil {
+			l.refuse(l.origin["nats.credentials"], "%v", err)
+		}
+	}
+}
+
+// readPolicy reads the policy file that a setting or flag names.
+func readPolicy(name string) ([]byte, error) {
 	if name == "" {
-		return nil
+		return nil, usage(errors.New("policy: want a policy file, got none; set it with --policy FILE, and begin with\n  processor policy example > policy.yaml"))
 	}
 	content, err := os.ReadFile(name)
 	if err != nil {
-		return fmt.Errorf("configuration file: %w", err)
+		return nil, usage(fmt.Errorf("policy: %w", err))
 	}
-	strict := defaultConfig()
-	if err := yaml.UnmarshalWithOptions(content, &strict, yaml.Strict()); err != nil {
-		return fmt.Errorf("configuration file %s: %s", name, yaml.FormatError(err, false, true))
-	}
-	values := make(map[string]any)
-	if err := yaml.Unmarshal(content, &values); err != nil {
-		return fmt.Errorf("configuration file %s: %w", name, err)
-	}
-	return k.Load(confmap.Provider(maps.Clone(values), "."), nil)
-}
-
-func (c *config) readPassword() error {
-	if c.Redis.PasswordFile == "" {
-		return nil
-	}
-	content, err := os.ReadFile(c.Redis.PasswordFile)
-	if err != nil {
-		return fmt.Errorf("redis.password_file: %w", err)
-	}
-	c.Redis.Password = strings.TrimRight(string(content), "\r\n")
-	return nil
-}
-
-func (c *config) validate() error {
-	var errs []error
-	wrong := func(key, want string, got any) {
-		errs = append(errs, fmt.Errorf("%s: want %s, got %q", key, want, fmt.Sprint(got)))
-	}
-	if c.NATS.URL == "" {
-		wrong("nats.url", "the address of a NATS server", c.NATS.URL)
-	}
-	if len(c.Redis.Addresses) == 0 {
-		wrong("redis.addresses", "at least one host:port", "")
-	}
-	for _, address := range c.Redis.Addresses {
-		if _, _, err := net.SplitHostPort(address); err != nil {
-			wrong("redis.addresses", "host:port", address)
-		}
-	}
-	if _, err := events.NewSubjects(c.Subjects.Prefix); err != nil {
-		errs = append(errs, fmt.Errorf("subjects.prefix: %w", err))
-	}
-	if !events.ValidName(c.Process) {
-		wrong("process", "1 to 128 of A-Z a-z 0-9 _ -", c.Process)
-	}
-	if c.LeaseTTL < time.Second || c.LeaseTTL > time.Minute {
-		wrong("lease_ttl", "1s to 1m", c.LeaseTTL)
-	}
-	if _, err := zerolog.ParseLevel(c.Log.Level); err != nil || c.Log.Level == "" {
-		wrong("log.level", "debug, info, warn or error", c.Log.Level)
-	}
-	if c.Log.Format != "json" && c.Log.Format != "text" {
-		wrong("log.format", "json or text", c.Log.Format)
-	}
-	if c.Listen != "" {
-		if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-			wrong("listen", "host:port, or nothing", c.Listen)
-		}
-	}
-	return errors.Join(errs...)
+	return content, nil
 }

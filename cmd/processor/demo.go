@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"os"
+	"syscall"
 	"time"
 
 	"runledger/internal/audit"
@@ -14,7 +15,6 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 )
 
 // shownTimelines is how many runs the demonstration shows whole.
@@ -36,25 +36,31 @@ and executor play recorded runs through them, and shows what happened: some runs
 as timelines, and a summary that an independent reader counted from the stream
 of facts. It exits with 1 if anything was lost, out of sequence or done twice.
 
+With --json the last line, and the only one on standard output, is one object:
+runs, calls, reserved, ready, error, evidence_found, no_evidence, rejected (calls
+by code), terminated (runs by outcome), facts, sequence_gaps,
+duplicate_dispatches, seconds; and, where a promise was broken, violations (a
+sentence each) and violation_count.
+
 A file of transcripts has one run a line: {"run": "…", "messages": […]}, messages
 in the OpenAI chat format.`,
 		Example: `  processor demo
   processor demo --transcripts runs.jsonl --policy policy.yaml --json`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runDemo(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().StringVar(&o.transcripts, "transcripts", "", "file of transcripts, JSON lines (default a small one, built in)")
 	cmd.Flags().StringVar(&o.policy, "policy", "", "policy file, YAML (default the airline policy, built in)")
-	cmd.Flags().BoolVar(&o.json, "json", false, "print the summary as JSON, on the last line")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print the summary as one JSON object, and nothing else")
 	return cmd
 }
 
 func runDemo(ctx context.Context, o demoOptions, out, progress io.Writer) error {
 	transcripts, err := readTranscripts(o.transcripts)
 	if err != nil {
-		return err
+		return usage(err)
 	}
 	rules, name, err := policyOrAirline(o.policy)
 	if err != nil {
@@ -77,6 +83,9 @@ func runDemo(ctx context.Context, o demoOptions, out, progress io.Writer) error 
 		fmt.Fprintf(progress, "%s, and %s\n", l.nats.Kind(), l.redis.Kind())
 	}
 	report, err := play(ctx, l, o, transcripts, executor, started, out, progress)
+	if errors.Is(err, syscall.EPIPE) {
+		err = nil // whoever read has had enough; what was found still counts
+	}
 	if stopErr := l.stop(); err == nil {
 		err = stopErr
 	}
@@ -84,7 +93,7 @@ func runDemo(ctx context.Context, o demoOptions, out, progress io.Writer) error 
 		return err
 	}
 	if !report.OK() {
-		return fmt.Errorf("%w: %d promises broken, the first: %s", errFailed, report.ViolationCount, report.Violations[0])
+		return fmt.Errorf("%d promises broken, the first: %s", report.ViolationCount, report.Violations[0])
 	}
 	return nil
 }
@@ -111,8 +120,8 @@ func play(ctx context.Context, l *local, o demoOptions, transcripts []demo.Trans
 		if err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(out, "%s\n", summary)
-		return report, nil
+		_, err = fmt.Fprintf(out, "%s\n", summary)
+		return report, err
 	}
 	for _, id := range played.RunIDs[:min(shownTimelines, len(played.RunIDs))] {
 		t, err := demo.FetchTimeline(ctx, l.js, events.DefaultPrefix, id)
@@ -121,7 +130,7 @@ func play(ctx context.Context, l *local, o demoOptions, transcripts []demo.Trans
 		}
 		fmt.Fprintln(out)
 		if err := demo.WriteTimeline(out, t); err != nil {
-			return nil, err
+			return report, err
 		}
 	}
 	fmt.Fprintln(out)
@@ -157,11 +166,11 @@ func readTranscripts(file string) ([]demo.Transcript, error) {
 func onlyExecutor(name string, rules []byte) (string, error) {
 	parsed, err := policy.Parse(name, rules)
 	if err != nil {
-		return "", err
+		return "", usage(err)
 	}
 	executors := policy.Executors(parsed)
 	if len(executors) != 1 {
-		return "", fmt.Errorf("policy %s: the demonstration plays one executor, got %d (%v)", name, len(executors), executors)
+		return "", usage(fmt.Errorf("policy %s: the demonstration plays one executor, got %d (%v)", name, len(executors), executors))
 	}
 	return executors[0], nil
 }
@@ -173,8 +182,7 @@ type progressLine struct {
 }
 
 func newProgressLine(w io.Writer) *progressLine {
-	file, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
+	if !isTerminal(w) {
 		w = nil
 	}
 	return &progressLine{w: w}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -48,14 +49,14 @@ func (l *local) start(ctx context.Context, rules []byte, ruleName string, ports 
 	}
 	l.defers(func() error { return os.RemoveAll(dir) })
 	if l.nats, err = devserver.StartNATS(devserver.NATSConfig{Dir: filepath.Join(dir, "nats"), Port: ports.nats, Log: log}); err != nil {
-		return err
+		return portError(err, "NATS", ports.nats, "--nats-port")
 	}
 	l.defers(func() error { l.nats.Stop(); return nil })
 	if err := os.Mkdir(filepath.Join(dir, "redis"), 0o700); err != nil {
 		return err
 	}
 	if l.redis, err = devserver.StartRedis(ctx, devserver.RedisConfig{Dir: filepath.Join(dir, "redis"), Port: ports.redis}); err != nil {
-		return err
+		return portError(err, "Redis", ports.redis, "--redis-port")
 	}
 	l.defers(l.redis.Stop)
 	l.config.NATS.URL, l.config.Redis.Addresses = l.nats.URL(), []string{l.redis.Addr()}
@@ -66,11 +67,19 @@ func (l *local) start(ctx context.Context, rules []byte, ruleName string, ports 
 	return l.serve(ctx, rules, ruleName, log)
 }
 
+// portError says which flag chooses another port than one that is taken.
+func portError(err error, server string, port int, flag string) error {
+	if errors.Is(err, devserver.ErrPortTaken) {
+		return fmt.Errorf("port %d, where %s should listen, is taken by another program; choose another with %s, or end that program", port, server, flag)
+	}
+	return err
+}
+
 // serve makes the streams and starts the processor.
 func (l *local) serve(ctx context.Context, rules []byte, ruleName string, log zerolog.Logger) error {
 	parsed, err := policy.Parse(ruleName, rules)
 	if err != nil {
-		return err
+		return usage(err)
 	}
 	options := stream.DefaultOptions()
 	options.Executors = policy.Executors(parsed)
@@ -98,6 +107,16 @@ func (l *local) serve(ctx context.Context, rules []byte, ruleName string, log ze
 	go func() { l.served <- p.Run(serving) }()
 	l.defers(func() error { cancel(); return <-l.served })
 	return nil
+}
+
+// wait returns when the context ends, or when the processor has stopped before;
+// stop tells why.
+func (l *local) wait(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case err := <-l.served:
+		l.served <- err // for stop; there is room for one
+	}
 }
 
 func (l *local) defers(fn func() error) { l.close = append(l.close, fn) }

@@ -5,8 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -18,27 +16,15 @@ var (
 	commit  = "unknown"
 )
 
-// Exit statuses.
-const (
-	exitFailed = 1 // the command ran and found something wrong
-	exitUsage  = 2 // the command could not run as it was given
-)
-
 func main() { os.Exit(run()) }
 
 func run() (status int) {
+	// Whoever reads our output may stop reading (processor demo | head). Where
+	// nobody takes the signal it ends the process, with servers running and
+	// files in place; where somebody does, the write fails and nothing else.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := newRoot().ExecuteContext(ctx)
-	if err == nil {
-		return 0
-	}
-	fmt.Fprintln(os.Stderr, "processor:", err)
-	if errors.Is(err, errFailed) {
-		return exitFailed
-	}
-	return exitUsage
+	context.AfterFunc(ctx, stop) // a second signal ends it at once
+	return execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 }
-
-// errFailed is a finding: the command worked, and what it looked at is wrong.
-var errFailed = errors.New("failed")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"runtime"
 	"runtime/debug"
 
@@ -15,15 +16,21 @@ func newRoot() *cobra.Command {
 run, reserves budget, hands the call to an executor at most once, and publishes
 every decision as a fact.
 
-New here? Run "processor demo".`,
+New here? Run "processor demo".
+
+Exit status: 0 all well; 1 it failed, or found something wrong; 2 it could not
+run as it was given (flags, settings, files).`,
+		Version:       versionText(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	root.SetVersionTemplate("{{.Version}}")
+	root.SetFlagErrorFunc(usageOf)
 	root.AddGroup(
 		&cobra.Group{ID: "try", Title: "Try it:"},
 		&cobra.Group{ID: "run", Title: "Run it:"},
 	)
-	root.AddCommand(newDemo(), newDev(), newServe(), newStreams(), newVersion())
+	root.AddCommand(newDemo(), newDev(), newServe(), newStreams(), newPolicy(), newVersion())
 	return root
 }
 
@@ -31,12 +38,17 @@ func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print version and commit",
-		Args:  cobra.NoArgs,
-		Run: func(cmd *cobra.Command, _ []string) {
-			v, c := buildVersion()
-			cmd.Printf("runledger processor %s\ncommit %s\n%s %s/%s\n", v, c, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprint(cmd.OutOrStdout(), versionText())
+			return err
 		},
 	}
+}
+
+func versionText() string {
+	v, c := buildVersion()
+	return fmt.Sprintf("runledger processor %s\ncommit %s\n%s %s/%s\n", v, c, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // buildVersion prefers what the linker was told, and falls back to what the Go

@@ -31,23 +31,24 @@ func newStreamsApply() *cobra.Command {
 		Short: "Make what is missing and change what may be changed",
 		Long: `apply makes the streams, buckets and the consumers of the policy's executors as
 deploy/nats describes them. It refuses what would lose data, and a change of the
-number of partitions, which is fixed when the stream is made.`,
+number of partitions, which is fixed when the stream is made; then it has changed
+nothing.`,
 		Example: "  processor streams apply --policy policy.yaml --subjects-replicas 3",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withTopology(cmd, func(ctx context.Context, t stream.Topology, js jetstream.JetStream) error {
 				changes, err := t.Apply(ctx, js)
 				for _, change := range changes {
-					cmd.Println(change)
+					fmt.Fprintln(cmd.OutOrStdout(), change)
 				}
 				if err == nil && len(changes) == 0 {
-					cmd.Println("nothing to change")
+					fmt.Fprintln(cmd.OutOrStdout(), "nothing to change")
 				}
 				return err
 			})
 		},
 	}
-	addSettings(cmd.Flags(), serverSettings(), streamSettings())
+	addSettings(cmd.Flags(), streamSettings())
 	return cmd
 }
 
@@ -56,32 +57,49 @@ func newStreamsCheck() *cobra.Command {
 		Use:     "check",
 		Short:   "Name each difference from what they should be; exit 1 if there is one",
 		Example: "  processor streams check --policy policy.yaml",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withTopology(cmd, func(ctx context.Context, t stream.Topology, js jetstream.JetStream) error {
-				differences, err := t.Check(ctx, js)
-				if err != nil {
-					return err
-				}
-				for _, difference := range differences {
-					cmd.Println(difference)
-				}
-				if len(differences) > 0 {
-					return fmt.Errorf("%w: %d differences; \"processor streams apply\" mends what may be changed", errFailed, len(differences))
-				}
-				cmd.Println("all as it should be")
-				return nil
+				return checkStreams(ctx, t, js, cmd)
 			})
 		},
 	}
-	addSettings(cmd.Flags(), serverSettings(), streamSettings())
+	addSettings(cmd.Flags(), streamSettings())
 	return cmd
+}
+
+// checkStreams lists the differences, and says what mends them.
+func checkStreams(ctx context.Context, t stream.Topology, js jetstream.JetStream, cmd *cobra.Command) error {
+	differences, err := t.Check(ctx, js)
+	if err != nil {
+		return err
+	}
+	out, fixed := cmd.OutOrStdout(), 0
+	for _, d := range differences {
+		if d.Refused != "" {
+			fixed++
+			fmt.Fprintf(out, "%s; %s\n", d, d.Refused)
+			continue
+		}
+		fmt.Fprintln(out, d)
+	}
+	switch {
+	case fixed > 0:
+		return fmt.Errorf("differences: %d; \"processor streams apply\" cannot mend %d of them, and changes nothing while they stand", len(differences), fixed)
+	case len(differences) > 0:
+		return fmt.Errorf("differences: %d; \"processor streams apply\" mends them", len(differences))
+	case !t.HasConsumers():
+		fmt.Fprintln(out, "all as it should be; without a policy the executors' consumers are not looked at")
+	default:
+		fmt.Fprintln(out, "all as it should be")
+	}
+	return nil
 }
 
 // withTopology connects and loads what the streams should be. Without a policy
 // there are no executors and so no consumers for them.
 func withTopology(cmd *cobra.Command, fn func(context.Context, stream.Topology, jetstream.JetStream) error) error {
-	c, err := loadConfig(cmd.Flags())
+	c, err := loadConfig(cmd)
 	if err != nil {
 		return err
 	}
@@ -94,7 +112,7 @@ func withTopology(cmd *cobra.Command, fn func(context.Context, stream.Topology, 
 		}
 		parsed, err := policy.Parse(c.Policy, content)
 		if err != nil {
-			return err
+			return usage(err)
 		}
 		options.Executors = policy.Executors(parsed)
 	}

@@ -3,10 +3,11 @@
 // settings: the program, the tests and operators apply the same ones.
 //
 // The files have the shape of jetstream.StreamConfig, KeyValueConfig and
-// ConsumerConfig of nats.go, with durations in nanoseconds; those of streams and
-// consumers are what the nats command line takes with --config. They are written for the subject prefix
-// harness.v1, 16 partitions and one replica; whoever wants others lets
-// `processor streams apply` put them in.
+// ConsumerConfig of nats.go, with durations in nanoseconds. Those of streams and
+// consumers are what the nats command line takes with --config; buckets it makes
+// from flags, which docs/operations.md spells out. They are written for the
+// subject prefix harness.v1, 16 partitions and one replica; whoever wants others
+// lets `processor streams apply` put them in.
 //
 // streams/IN.json: all input. The transform puts the run's partition into the
 // stored subject; it counts wildcards, so partition(16,3) hashes the run.

@@ -105,7 +105,7 @@ func (n *NATS) waitReady(fatal <-chan string) error {
 		select {
 		case reason := <-fatal:
 			if strings.Contains(reason, "address already in use") {
-				return fmt.Errorf("%w: %s; choose another port or end the program that has it", errPortTaken, reason)
+				return fmt.Errorf("%w; choose another port or end the program that has it", ErrPortTaken)
 			}
 			return errors.New(reason)
 		default:

@@ -189,7 +189,7 @@ func greets(ctx context.Context, addr string) error {
 func (n *NATSProcess) ended() error {
 	lines := n.process.LogTail(20)
 	if strings.Contains(lines, "address already in use") {
-		return fmt.Errorf("%w; choose another port or end the program that has it", errPortTaken)
+		return fmt.Errorf("%w; choose another port or end the program that has it", ErrPortTaken)
 	}
 	return fmt.Errorf("it ended at its start (%w); its last lines:\n%s", n.process.Err(), lines)
 }

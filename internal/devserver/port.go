@@ -22,8 +22,9 @@ const (
 // server's own bind somebody else can take it.
 const portAttempts = 8
 
-// errPortTaken says that a server could not bind the port that was picked.
-var errPortTaken = errors.New("port is taken")
+// ErrPortTaken says that a server could not bind its port: another program has
+// it.
+var ErrPortTaken = errors.New("port is taken")
 
 // freePort returns a TCP port on host that was free a moment ago.
 func freePort(host string) (int, error) {
@@ -50,7 +51,7 @@ func withPort(host string, port int, start func(port int) error) error {
 		if port, err = freePort(host); err != nil {
 			return err
 		}
-		if err = start(port); !errors.Is(err, errPortTaken) {
+		if err = start(port); !errors.Is(err, ErrPortTaken) {
 			return err
 		}
 	}

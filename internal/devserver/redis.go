@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"syscall"
 
 	"github.com/alicebob/miniredis/v2"
 )
@@ -42,7 +43,10 @@ func startMiniredis(cfg RedisConfig) (*miniredis.Miniredis, error) {
 	m.ClockTTL(true)
 	addr := net.JoinHostPort(cfg.host(), strconv.Itoa(cfg.Port))
 	if err := m.StartAddr(addr); err != nil {
-		return nil, fmt.Errorf("miniredis on %s: %w; choose another port or end the program that has it", addr, err)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return nil, fmt.Errorf("miniredis on %s: %w; choose another port or end the program that has it", addr, ErrPortTaken)
+		}
+		return nil, fmt.Errorf("miniredis on %s: %w", addr, err)
 	}
 	return m, nil
 }

@@ -199,7 +199,7 @@ func (r *RedisProcess) accept(info string) error {
 func (r *RedisProcess) ended() error {
 	lines := r.process.LogTail(20)
 	if strings.Contains(lines, "Address already in use") {
-		return fmt.Errorf("%w; choose another port or end the program that has it", errPortTaken)
+		return fmt.Errorf("%w; choose another port or end the program that has it", ErrPortTaken)
 	}
 	return fmt.Errorf("it ended at its start (%w); its last lines:\n%s", r.process.Err(), lines)
 }

@@ -71,7 +71,7 @@ func TestRedisServerOnATakenPortFailsAndSaysWhatToDo(t *testing.T) {
 
 func wantPortTaken(t *testing.T, err error) {
 	t.Helper()
-	if !errors.Is(err, errPortTaken) || !strings.Contains(err.Error(), "choose another port") {
+	if !errors.Is(err, ErrPortTaken) || !strings.Contains(err.Error(), "choose another port") {
 		t.Fatalf("got %v, want that the port is taken and what to do", err)
 	}
 }
@@ -136,7 +136,7 @@ func TestAPortThatIsLostInBetweenIsPickedAgain(t *testing.T) {
 	err := withPort("127.0.0.1", 0, func(port int) error {
 		ports = append(ports, port)
 		if len(ports) < 3 {
-			return errPortTaken
+			return ErrPortTaken
 		}
 		return nil
 	})

@@ -17,8 +17,8 @@ func TestEventsWrittenByHandAsTheProtocolShowsThemAreDecided(t *testing.T) {
 	w := newWorld(t, policy.Airline())
 	w.serve(t, "one")
 	h := newHand(t, w)
-	answers := map[string]string{ // by verb
-		"run.start": "run.started", "tool.call": "tool.reserved", "tool.result": "tool.settled", "run.finish": "run.terminated",
+	answers := []struct{ verb, fact string }{ // in the order in which they come
+		{"run.start", "run.started"}, {"tool.call", "tool.reserved"}, {"tool.result", "tool.settled"}, {"run.finish", "run.terminated"},
 	}
 	tried := 0
 	for _, block := range shellBlocks(t, "../../docs/protocol.md") {
@@ -31,11 +31,11 @@ func TestEventsWrittenByHandAsTheProtocolShowsThemAreDecided(t *testing.T) {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s\n%v\n%s", block, err, out)
 		}
-		for verb, answer := range answers {
-			if strings.Contains(block, "run-1."+verb) {
-				got := h.await(t, answer)
+		for _, answer := range answers {
+			if strings.Contains(block, "run-1."+answer.verb) {
+				got := h.await(t, answer.fact)
 				tried++
-				if answer == "tool.settled" && got.data["status"] != "READY" {
+				if answer.fact == "tool.settled" && got.data["status"] != "READY" {
 					t.Errorf("the result: got %v, want READY", got.data)
 				}
 			}

@@ -30,7 +30,7 @@ func TestProcessorRefusesAnotherNumberOfPartitionsAndTheOthersGoOn(t *testing.T)
 	h := newHand(t, w)
 	h.start(t, "before", time.Minute)
 	for _, partitions := range []string{"8", "32"} {
-		wantRefused(t, w.serve(t, "bad-"+partitions, "--subjects-partitions", partitions), "subject_transform", "subjects.partitions")
+		wantRefused(t, w.serve(t, "bad-"+partitions, "--subjects-partitions", partitions), "made with 16 partitions, asked for "+partitions, "subjects.partitions")
 	}
 	h.start(t, "after", time.Minute)
 }

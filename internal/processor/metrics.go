@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"runledger/internal/events"
+	"runledger/internal/harness"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -36,7 +37,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		return f.NewHistogram(prometheus.HistogramOpts{Namespace: "runledger", Name: name, Help: help, Buckets: buckets})
 	}
 	seconds := prometheus.ExponentialBuckets(0.0005, 2, 16)
-	return &Metrics{
+	m := &Metrics{
 		events:      counter("events_total", "Inbound events carried through."),
 		facts:       f.NewCounterVec(prometheus.CounterOpts{Namespace: "runledger", Name: "facts_total", Help: "Facts stored, by kind and code."}, []string{"fact", "code"}),
 		deadLetters: f.NewCounterVec(prometheus.CounterOpts{Namespace: "runledger", Name: "dead_letters_total", Help: "Events kept under invalid, by reason."}, []string{"reason"}),
@@ -49,6 +50,60 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		batchSize:   histogram("batch_events", "Events in a batch.", prometheus.ExponentialBuckets(1, 2, 10)),
 		batchTime:   histogram("batch_seconds", "Time that a batch took.", seconds),
 		lag:         histogram("event_lag_seconds", "Age of the oldest event of a batch when it was begun.", seconds),
+	}
+	m.beginAtZero()
+	return m
+}
+
+// beginAtZero makes every series that can be foreseen, so that an alert on an
+// increase sees the first event of its kind.
+func (m *Metrics) beginAtZero() {
+	for _, reason := range deadLetterReasons() {
+		m.deadLetters.WithLabelValues(string(reason))
+	}
+	for kind, codes := range factSeries() {
+		for _, code := range codes {
+			m.facts.WithLabelValues(string(kind), string(code))
+		}
+	}
+}
+
+// deadLetterReasons is the closed set of harness.Reason.
+func deadLetterReasons() []harness.Reason {
+	return []harness.Reason{
+		harness.ReasonUndecodable, harness.ReasonInvalidData, harness.ReasonUnknownRun, harness.ReasonUnknownCall,
+		harness.ReasonForeignExecutor, harness.ReasonRunMismatch, harness.ReasonExpiredCall, harness.ReasonLateAgain,
+		harness.ReasonRefusedCancel, harness.ReasonStoreConflict, harness.ReasonBrokenInvariant,
+	}
+}
+
+// factSeries gives for each kind of fact what stands behind it as code: none,
+// the codes of its refusals, or the outcomes of a run.
+func factSeries() map[events.Kind][]events.Code {
+	plain := []events.Code{""}
+	return map[events.Kind][]events.Code{
+		events.KindRunStarted:   plain,
+		events.KindToolReserved: plain,
+		events.KindToolLate:     plain,
+		events.KindRunEnding:    plain,
+		events.KindRunProgress:  plain,
+		events.KindRunRejected: {
+			events.CodeInvalidEnvelope, events.CodeRunMismatch, events.CodeRunNotFound, events.CodeRunNotOwned, events.CodeRunNotActive,
+			events.CodeRunExists, events.CodeInvalidIdentity, events.CodeInvalidLimits, events.CodeInvalidDeadline, events.CodeInternal,
+		},
+		events.KindToolRejected: {
+			events.CodeInvalidEnvelope, events.CodeInvalidToolCallID, events.CodeRunMismatch, events.CodeRunNotFound, events.CodeRunNotOwned,
+			events.CodeInvalidInput, events.CodeRequestTooLarge, events.CodeToolNotFound, events.CodeUnauthorized, events.CodeNotReadOnly,
+			events.CodeRunNotActive, events.CodeDeadlineExceeded, events.CodeDuplicateToolCall, events.CodeBudgetExhausted, events.CodeInternal,
+		},
+		events.KindToolSettled: {
+			"", events.CodeToolExecutionFailed, events.CodeToolTimeout, events.CodeResultTooLarge, events.CodeProjectionFailed,
+			events.CodeRunTerminated, events.CodeBudgetExhausted,
+		},
+		events.KindRunTerminated: {
+			events.Code(events.OutcomeSuccess), events.Code(events.OutcomeFailed), events.Code(events.OutcomeCancelled),
+			events.Code(events.OutcomeTimedOut), events.Code(events.OutcomeBudgetExhausted),
+		},
 	}
 }
 

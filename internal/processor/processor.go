@@ -11,7 +11,6 @@ import (
 	"runledger/internal/policy"
 	"runledger/internal/stream"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -90,25 +89,31 @@ func checkStreams(ctx context.Context, s Settings, executors []string) error {
 		return err
 	}
 	differences, err := topology.Check(ctx, s.JetStream)
-	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) {
-		return fmt.Errorf("JetStream does not answer on this server: enable it there, or for this account: %w", err)
-	}
 	if err != nil {
 		return err
 	}
 	var blocking []error
+	missing := 0
 	for _, d := range differences {
 		if d.Blocks() {
 			blocking = append(blocking, errors.New(d.String()))
 		}
+		if d.Blocks() && d.Field == "" {
+			missing++
+		}
+	}
+	switch {
+	case missing > 0 && missing == len(blocking):
+		return fmt.Errorf("streams and buckets are missing; make them with \"processor streams apply --policy …\":\n%w", errors.Join(blocking...))
+	case len(blocking) > 0:
+		return fmt.Errorf("the streams are not those of prefix %q with %d partitions; set subjects.prefix and subjects.partitions to what they were made with, or make others with \"processor streams apply\":\n%w",
+			s.Prefix, s.Partitions, errors.Join(blocking...))
+	}
+	for _, d := range differences {
 		if d.MissingConsumer() {
 			s.Log.Warn().Str("consumer", d.Name).
 				Msg(`an executor of the policy has no consumer: its calls will time out; run "processor streams apply --policy …"`)
 		}
-	}
-	if len(blocking) > 0 {
-		return fmt.Errorf("the streams are not those of prefix %q with %d partitions; make them with \"processor streams apply\", or set subjects.prefix and subjects.partitions to what they were made with:\n%w",
-			s.Prefix, s.Partitions, errors.Join(blocking...))
 	}
 	return nil
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -19,6 +19,9 @@ const bucketDuplicateWindow = 2 * time.Minute
 // ErrRefused is what Apply returns when a setting on the server may not be
 // changed, or not without losing data; nothing was changed then.
 var ErrRefused = errors.New("change refused")
+
+// ErrNoJetStream says that the server, or this account on it, has no JetStream.
+var ErrNoJetStream = errors.New("JetStream does not answer: start nats-server with it (--jetstream, or a jetstream block in its configuration), and enable it for this account")
 
 // Change is one thing that Apply did.
 type Change struct {
@@ -48,7 +51,7 @@ func (c Change) String() string {
 func (t Topology) Check(ctx context.Context, js jetstream.JetStream) ([]Difference, error) {
 	var all []Difference
 	for _, want := range t.allStreams() {
-		_, differences, err := checkStream(ctx, js, want)
+		differences, err := checkStream(ctx, js, want)
 		if err != nil {
 			return nil, err
 		}
@@ -76,17 +79,27 @@ func (t Topology) Apply(ctx context.Context, js jetstream.JetStream) ([]Change, 
 	}
 	var steps []step
 	var refused []error
+	refuse := func(differences []Difference) {
+		for _, d := range differences {
+			if d.Refused != "" {
+				refused = append(refused, fmt.Errorf("%s; %s", d, d.Refused))
+			}
+		}
+	}
 	for _, want := range t.allStreams() {
-		got, differences, err := checkStream(ctx, js, want)
+		differences, err := checkStream(ctx, js, want)
 		if err != nil {
 			return nil, err
 		}
 		steps = append(steps, step{want, differences})
-		for _, d := range differences {
-			if reason := refusal(want, got, d); reason != "" {
-				refused = append(refused, fmt.Errorf("%s: %s", d, reason))
-			}
+		refuse(differences)
+	}
+	for _, want := range t.consumers {
+		differences, err := checkConsumer(ctx, js, want)
+		if err != nil {
+			return nil, err
 		}
+		refuse(differences)
 	}
 	if len(refused) > 0 {
 		return nil, fmt.Errorf("%w: %w", ErrRefused, errors.Join(refused...))
@@ -118,18 +131,42 @@ func (t Topology) allStreams() []jetstream.StreamConfig {
 	return all
 }
 
-func checkStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) (jetstream.StreamConfig, []Difference, error) {
+func checkStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) ([]Difference, error) {
 	stream, err := js.Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return jetstream.StreamConfig{}, []Difference{{Name: want.Name}}, nil
+		return []Difference{{Name: want.Name}}, nil
 	}
 	if err != nil {
-		return jetstream.StreamConfig{}, nil, fmt.Errorf("look at stream %s: %w", want.Name, err)
+		return nil, explain("look at stream "+want.Name, err)
 	}
 	got := plainStream(stream.CachedInfo().Config)
 	differences, err := compare(want.Name, plainStream(want), got)
-	return got, differences, err
+	if err != nil {
+		return nil, err
+	}
+	for i, d := range differences {
+		differences[i].Refused = streamRefusal(want, got, d)
+	}
+	return joinPartitions(differences), nil
 }
+
+// explain adds to what the server answered what an operator can do about it.
+func explain(doing string, err error) error {
+	var answer *jetstream.APIError
+	switch {
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		return fmt.Errorf("%w (%w)", ErrNoJetStream, err)
+	case errors.As(err, &answer) && (answer.ErrorCode == codeNotClustered || answer.ErrorCode == codeNoPeers):
+		return fmt.Errorf("%s: %w; subjects.replicas (--subjects-replicas) can be at most the number of servers in the NATS cluster", doing, err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// Answers of the server to more replicas than it has servers for.
+const (
+	codeNoPeers      jetstream.ErrorCode = 10005
+	codeNotClustered jetstream.ErrorCode = 10074
+)
 
 func putStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, differences []Difference) ([]Change, error) {
 	if len(differences) == 0 {
@@ -137,12 +174,12 @@ func putStream(ctx context.Context, js jetstream.JetStream, want jetstream.Strea
 	}
 	if differences[0].Field == "" {
 		if _, err := js.CreateStream(ctx, want); err != nil {
-			return nil, fmt.Errorf("create stream %s: %w", want.Name, err)
+			return nil, explain(fmt.Sprintf("create stream %s with %d replicas", want.Name, want.Replicas), err)
 		}
 		return []Change{{Name: want.Name, Created: true}}, nil
 	}
 	if _, err := js.UpdateStream(ctx, want); err != nil {
-		return nil, fmt.Errorf("update stream %s: %w", want.Name, err)
+		return nil, explain(fmt.Sprintf("update stream %s to %d replicas", want.Name, want.Replicas), err)
 	}
 	return []Change{{Name: want.Name, Updated: differences}}, nil
 }
@@ -154,9 +191,13 @@ func checkConsumer(ctx context.Context, js jetstream.JetStream, want jetstream.C
 		return []Difference{{Name: name}}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look at consumer %s: %w", name, err)
+		return nil, explain("look at consumer "+name, err)
 	}
-	return compare(name, plainConsumer(want), plainConsumer(consumer.CachedInfo().Config))
+	differences, err := compare(name, plainConsumer(want), plainConsumer(consumer.CachedInfo().Config))
+	for i, d := range differences {
+		differences[i].Refused = consumerRefusal(d)
+	}
+	return differences, err
 }
 
 func putConsumer(ctx context.Context, js jetstream.JetStream, want jetstream.ConsumerConfig) ([]Change, error) {
@@ -175,53 +216,4 @@ func putConsumer(ctx context.Context, js jetstream.JetStream, want jetstream.Con
 		return nil, fmt.Errorf("apply consumer %s: %w", change.Name, err)
 	}
 	return []Change{change}, nil
-}
-
-// refusal says why a difference may not be applied to a stream that exists, or
-// "" where it may.
-func refusal(want, got jetstream.StreamConfig, d Difference) string {
-	switch d.Field {
-	case "", "description", "num_replicas", "duplicate_window", "allow_direct", "republish", "max_consumers":
-		return ""
-	case "max_age":
-		return shrinks(int64(want.MaxAge), int64(got.MaxAge))
-	case "max_msgs":
-		return shrinks(want.MaxMsgs, got.MaxMsgs)
-	case "max_bytes":
-		return shrinks(want.MaxBytes, got.MaxBytes)
-	case "max_msgs_per_subject":
-		return shrinks(want.MaxMsgsPerSubject, got.MaxMsgsPerSubject)
-	case "max_msg_size":
-		return shrinks(int64(want.MaxMsgSize), int64(got.MaxMsgSize))
-	case "subject_transform", "sources":
-		return "partition count, prefix and sources are fixed when the streams are made; make new streams and replay into them"
-	case "subjects":
-		return "the subjects are fixed when the streams are made"
-	case "deny_delete", "deny_purge":
-		if d.Want == "true" {
-			return ""
-		}
-	case "allow_rollup_hdrs", "allow_msg_schedules":
-		// Turning roll-ups off takes a right away and loses nothing; schedules
-		// can only be turned on.
-		if d.Field == "allow_rollup_hdrs" || d.Want == "true" {
-			return ""
-		}
-	}
-	return "cannot be changed on a stream that exists"
-}
-
-// shrinks refuses a smaller limit: the server would drop what is over it. Zero
-// and below mean no limit.
-func shrinks(want, got int64) string {
-	limit := func(n int64) int64 {
-		if n <= 0 {
-			return math.MaxInt64
-		}
-		return n
-	}
-	if limit(want) < limit(got) {
-		return "a smaller limit throws stored messages away; change it by hand if that is meant"
-	}
-	return ""
 }

@@ -84,9 +84,9 @@ func TestApplyRefusesWhatCannotBeChangedOrLosesDataAndThenChangesNothing(t *test
 		topology Topology
 		want     string
 	}{
-		"partitions": {mustTopology(t, func(o *Options) { o.Partitions = 32 }), "IN: subject_transform: want "},
+		"partitions": {mustTopology(t, func(o *Options) { o.Partitions = 32 }), "refused: IN was made with 16 partitions, asked for 32; the number is fixed when IN is made"},
 		"prefix":     {mustTopology(t, func(o *Options) { o.Prefix = "other" }), "RUNS: subjects: want "},
-		"age":        {shorter, "RUNS: max_age: want 3600000000000, got 2592000000000000: a smaller limit throws stored messages away"},
+		"age":        {shorter, "RUNS: max_age: want 3600000000000, got 2592000000000000; a smaller limit throws stored messages away"},
 	} {
 		changes, err := c.topology.Apply(ctx, js)
 		if !errors.Is(err, ErrRefused) || len(changes) != 0 || !strings.Contains(err.Error(), c.want) {

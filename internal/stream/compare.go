@@ -15,17 +15,22 @@ type Difference struct {
 	// Name of the stream, bucket (as KV_<bucket>, the stream that it is) or
 	// consumer (as <stream>/<consumer>).
 	Name string
-	// Field is the name of the setting in the file; empty where the whole
-	// thing is missing.
+	// Field is the name of the setting in the file, or "partitions" for their
+	// number alone; empty where the whole thing is missing.
 	Field string
 	// Want and Got are JSON.
 	Want, Got string
+	// Refused says why Apply does not change it; empty where Apply mends it.
+	Refused string
 }
 
 // String tells the difference in one line.
 func (d Difference) String() string {
 	if d.Field == "" {
 		return d.Name + ": missing"
+	}
+	if d.Field == fieldPartitions {
+		return fmt.Sprintf("%s was made with %s partitions, asked for %s", d.Name, d.Got, d.Want)
 	}
 	return fmt.Sprintf("%s: %s: want %s, got %s", d.Name, d.Field, d.Want, d.Got)
 }
@@ -38,7 +43,7 @@ func (d Difference) Blocks() bool {
 	switch d.Field {
 	case "":
 		return !d.MissingConsumer()
-	case "subjects", "subject_transform", "sources", "republish":
+	case fieldPartitions, "subjects", "subject_transform", "sources", "republish":
 		return true
 	}
 	return false

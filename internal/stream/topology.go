@@ -96,6 +96,9 @@ type Topology struct {
 	consumers []jetstream.ConsumerConfig // on DISPATCH
 }
 
+// HasConsumers reports whether there are executors that get a consumer.
+func (t Topology) HasConsumers() bool { return len(t.consumers) > 0 }
+
 // LoadTopology reads the files of deploy/nats and puts the options in.
 func LoadTopology(options Options) (Topology, error) {
 	if err := options.Validate(); err != nil {
