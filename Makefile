@@ -15,6 +15,8 @@ FUZZTIME  ?= 30s
 BENCH     ?= .
 BENCHTIME ?= 1s
 DEMO_ARGS ?=
+SEEDS     ?= 2000
+SEED_BASE ?= 1
 
 GOLANGCI_VERSION := v2.15.0
 CACHE            := $(CURDIR)/.cache
@@ -30,7 +32,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 help: ## list the targets
 	@echo 'usage: make TARGET [VARIABLE=value …]'
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build bin/processor
@@ -49,6 +51,14 @@ demo: build ## play recorded runs through everything, in one process (DEMO_ARGS=
 test: redis $(TESTCOUNT) ## run all tests (RACE=1, PKG=./internal/…, RUN=regexp, COUNT=n); the output is kept in .cache/test.json
 	@go test -json -count=$(COUNT) -timeout=$(TIMEOUT) $(if $(RACE),-race) $(if $(RUN),-run '$(RUN)') $(PKG) \
 		| tee $(TEST_JSON) | $(TESTCOUNT)
+
+.PHONY: requirements
+requirements: ## check docs/requirements.md against the tests that ran last (run test first)
+	@go run -buildvcs=false ./scripts/requirements docs/requirements.md $(TEST_JSON)
+
+.PHONY: sim
+sim: ## play simulated faults (SEEDS=n from SEED_BASE=b on)
+	@SIM_SEEDS=$(SEEDS) SIM_SEED_BASE=$(SEED_BASE) go test -count=1 -timeout=$(TIMEOUT) -v ./internal/processor/sim
 
 .PHONY: race
 race: ## run all tests with the race detector
@@ -82,9 +92,11 @@ cover: redis ## measure how much of each package its tests reach
 # Later work adds its long forms here (simulation, chaos, …), and their short
 # forms to .ci/run.
 .PHONY: full
-full: ## everything at length: lint, race ten times over, five minutes a fuzz target, benchmarks, demo
+full: ## everything at length: lint, race ten times over, requirements, 10,000 seeds, five minutes a fuzz target, benchmarks, demo
 	@$(MAKE) lint
 	@$(MAKE) test RACE=1 COUNT=10 TIMEOUT=60m
+	@$(MAKE) requirements
+	@$(MAKE) sim SEEDS=10000 TIMEOUT=60m
 	@$(MAKE) fuzz FUZZTIME=5m
 	@$(MAKE) bench TIMEOUT=60m
 	@$(MAKE) demo

@@ -4,7 +4,7 @@ package client
 type Code string
 
 // Why a tool call is refused (*[RejectedError]), in the order in which the
-// processor checks.
+// processor checks. Other intents are refused for some of these too.
 const (
 	CodeInvalidEnvelope   Code = "INVALID_ENVELOPE"
 	CodeInvalidToolCallID Code = "INVALID_TOOL_CALL_ID"
@@ -18,8 +18,15 @@ const (
 	CodeNotReadOnly       Code = "NOT_READ_ONLY"
 	CodeRunNotActive      Code = "RUN_NOT_ACTIVE"
 	CodeDeadlineExceeded  Code = "DEADLINE_EXCEEDED"
+	CodeRunReleased       Code = "RUN_RELEASED"        // the run may finish, and nothing else; see [Run.Release]
 	CodeDuplicateToolCall Code = "DUPLICATE_TOOL_CALL" // the first call with this id stands
 	CodeBudgetExhausted   Code = "BUDGET_EXHAUSTED"    // and the run ends; also of a call that fails
+)
+
+// Why a model call, or the report of its attempt, is refused (*[RejectedError]).
+const (
+	CodeRetryNotAllowed Code = "RETRY_NOT_ALLOWED"
+	CodeAttemptNotOpen  Code = "ATTEMPT_NOT_OPEN"
 )
 
 // Why a start is refused (*[RejectedError]).

@@ -6,7 +6,8 @@ import (
 )
 
 // What can go wrong apart from what the processor says. Errors that the
-// processor gives are *[RejectedError], *[FailedError] and *[EndedError].
+// processor gives are *[RejectedError], *[FailedError], *[EndedError] and
+// *[InvalidProgressError].
 var (
 	// ErrHistoryGap says that facts of the run were missed, and that the answer
 	// may have been among them. What was asked for may have happened; the run
@@ -23,16 +24,18 @@ var (
 )
 
 // RejectedError says that the processor refused an intent: nothing was
-// executed and nothing reserved. Code and Message are from a closed set and
+// executed, reserved or recorded. Code and Message are from a closed set and
 // safe to show to a model.
 type RejectedError struct {
-	RunID      string
-	Intent     string // what was asked for: run.start, tool.call, run.cancel or run.finish
-	ToolCallID string // of a tool call
-	Tool       string // of a tool call
-	Code       Code
-	Message    string
-	Limit      string // the limit that is used up or not allowed, where that is the reason
+	RunID       string
+	Intent      string    // what was asked for, such as run.start, tool.call or model.call
+	ToolCallID  string    // of a tool call
+	Tool        string    // of a tool call
+	Operation   Operation // of a model call or the report of its attempt
+	OperationID string    // of a model call or the report of its attempt
+	Code        Code
+	Message     string
+	Limit       string // the limit that is used up or not allowed, where that is the reason
 
 	// SameArguments tells of a DUPLICATE_TOOL_CALL whether it repeats the
 	// arguments of the first call; nil otherwise.
@@ -41,8 +44,8 @@ type RejectedError struct {
 
 func (e *RejectedError) Error() string {
 	what := e.Intent
-	if e.ToolCallID != "" {
-		what += fmt.Sprintf(" %.80q", e.ToolCallID)
+	if id := e.ToolCallID + e.OperationID; id != "" { // there is one of them at most
+		what += fmt.Sprintf(" %.80q", id)
 	}
 	text := fmt.Sprintf("%s in run %s was refused: %s: %s", what, e.RunID, e.Code, e.Message)
 	if e.Limit != "" {

@@ -22,8 +22,9 @@ type waiter struct {
 }
 
 type answer struct {
-	result *Result
-	err    error
+	result  *Result // of a tool call
+	attempt int     // of a model call: the number that was granted
+	err     error
 }
 
 // isForAnswer tells who waits for a fact of its own from who waits for the end.
@@ -54,10 +55,13 @@ type history struct {
 	last    uint64 // sequence of the last fact; 0 until the run has started
 	intents map[string]*waiter
 	calls   map[uint64]*waiter // accepted calls by the sequence of their reservation
+	release *Release
 	ending  *events.RunEnding
 	ended   *Termination
 	closed  error // why nothing more is followed, apart from the end
-	done    chan struct{}
+
+	released chan struct{} // closed when release is set
+	done     chan struct{}
 }
 
 // expect registers a waiter before its intent is published.
@@ -187,6 +191,16 @@ func (h *history) tell(f *events.Fact, w *waiter) {
 		h.decided(w, answer{err: h.toolRejected(p)})
 	case *events.ToolSettled:
 		h.settled(p, w)
+	case *events.ModelGranted:
+		h.decided(w, answer{attempt: p.Attempt})
+	case *events.ModelRejected:
+		h.decided(w, answer{err: h.modelRejected(p)})
+	case *events.ModelRecorded, *events.ProgressAccepted:
+		h.decided(w, answer{})
+	case *events.ProgressInvalid:
+		h.decided(w, answer{err: h.progressInvalid(p)})
+	case *events.RunReleased:
+		h.releasedAs(p)
 	case *events.RunEnding:
 		h.ending = p
 		h.decided(w, answer{})
@@ -221,6 +235,14 @@ func (h *history) settled(p *events.ToolSettled, w *waiter) {
 	w.deliver(answer{err: err})
 }
 
+// releasedAs notes why the run was released, which happens once.
+func (h *history) releasedAs(p *events.RunReleased) {
+	if h.release == nil {
+		h.release = &Release{Reason: string(p.Reason), GraceUntil: p.GraceUntil}
+		close(h.released)
+	}
+}
+
 func (h *history) terminated(p *events.RunTerminated) {
 	h.ended = &Termination{
 		Outcome: Outcome(p.Outcome), Reason: p.Reason, EndedAt: p.EndedAt,
@@ -228,36 +250,4 @@ func (h *history) terminated(p *events.RunTerminated) {
 	}
 	h.fail(h.endedError(nil), everybody)
 	close(h.done)
-}
-
-func (h *history) runRejected(p *events.RunRejected) error {
-	return h.endedIf(p.Code, &RejectedError{
-		RunID: h.id, Intent: string(p.Intent), Code: Code(p.Code), Message: p.Message, Limit: p.Limit,
-	})
-}
-
-func (h *history) toolRejected(p *events.ToolRejected) error {
-	return h.endedIf(p.Code, &RejectedError{
-		RunID: h.id, Intent: string(events.VerbToolCall), ToolCallID: p.ToolCallID, Tool: p.Tool,
-		Code: Code(p.Code), Message: p.Message, Limit: p.Limit, SameArguments: p.SameArguments,
-	})
-}
-
-// endedIf makes an EndedError of a refusal that tells that the run has ended.
-func (h *history) endedIf(code events.Code, refusal *RejectedError) error {
-	if code == events.CodeRunNotActive || code == events.CodeDeadlineExceeded {
-		return h.endedError(refusal)
-	}
-	return refusal
-}
-
-func (h *history) endedError(cause error) error {
-	err := &EndedError{RunID: h.id, Err: cause}
-	switch {
-	case h.ended != nil:
-		err.Outcome, err.Reason = h.ended.Outcome, h.ended.Reason
-	case h.ending != nil:
-		err.Outcome, err.Reason = Outcome(h.ending.Outcome), h.ending.Reason
-	}
-	return err
 }

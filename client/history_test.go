@@ -89,7 +89,7 @@ func TestFactOfANewerVersionIsNoGap(t *testing.T) {
 	startScript(t, nc, func(s *script, in *events.Inbound) {
 		if _, ok := in.Payload.(*events.ToolCall); ok {
 			s.lose(in.Run)
-			msg := nats.NewMsg("harness.v1.fact.a.r1.model.granted")
+			msg := nats.NewMsg("harness.v1.fact.a.r1.model.dreamt")
 			msg.Header["ce-sequence"] = []string{"00000000000000000002"}
 			msg.Header["ce-rulesversion"] = []string{"1"}
 			if _, err := s.js.PublishMsg(context.Background(), msg); err != nil {

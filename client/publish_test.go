@@ -124,6 +124,7 @@ func TestCodesAreThoseOfTheProtocol(t *testing.T) {
 	for _, c := range []Code{
 		CodeInvalidEnvelope, CodeInvalidToolCallID, CodeRunMismatch, CodeRunNotFound, CodeRunNotOwned, CodeInvalidInput,
 		CodeRequestTooLarge, CodeToolNotFound, CodeUnauthorized, CodeNotReadOnly, CodeRunNotActive, CodeDeadlineExceeded,
+		CodeRunReleased, CodeRetryNotAllowed, CodeAttemptNotOpen,
 		CodeDuplicateToolCall, CodeBudgetExhausted, CodeRunExists, CodeInvalidIdentity, CodeInvalidLimits, CodeInvalidDeadline,
 		CodeToolExecutionFailed, CodeToolTimeout, CodeResultTooLarge, CodeProjectionFailed, CodeRunTerminated, CodeInternal,
 	} {

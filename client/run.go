@@ -16,8 +16,9 @@ import (
 // Run is one run of an [Agent]. It may be used by many goroutines; calls that
 // run at once are reserved in the order in which their events reach the stream.
 type Run struct {
-	agent *Agent
-	until time.Time // answers are waited for until then
+	agent    *Agent
+	deadline time.Time
+	until    time.Time // answers are waited for until then
 	history
 }
 
@@ -26,9 +27,9 @@ func newRun(a *Agent, spec RunSpec) *Run {
 	if now := time.Now(); until.Before(now) {
 		until = now // the refusal is waited for all the same
 	}
-	r := &Run{agent: a, until: until.Add(a.cfg.AnswerGrace)}
+	r := &Run{agent: a, deadline: spec.Deadline, until: until.Add(a.cfg.AnswerGrace)}
 	r.history = history{
-		id: spec.RunID, log: a.cfg.Log, done: make(chan struct{}),
+		id: spec.RunID, log: a.cfg.Log, done: make(chan struct{}), released: make(chan struct{}),
 		intents: make(map[string]*waiter), calls: make(map[uint64]*waiter),
 	}
 	return r
@@ -52,11 +53,7 @@ func (r *Run) Termination() (end Termination, ok bool) {
 }
 
 func (r *Run) start(ctx context.Context, data []byte) error {
-	w := &waiter{}
-	if err := r.ask(ctx, w, events.VerbRunStart, data); err != nil {
-		return err
-	}
-	_, err := r.await(ctx, w, "start of run "+r.id)
+	_, err := r.askAndAwait(ctx, events.VerbRunStart, data, "start of run "+r.id)
 	return err
 }
 
@@ -100,7 +97,8 @@ func (r *Run) StartCall(ctx context.Context, call Call) (*Pending, error) {
 // Wait waits for the result; errors are those of [Run.Call]. A context that
 // ends gives up the waiting, not the call.
 func (p *Pending) Wait(ctx context.Context) (*Result, error) {
-	return p.run.await(ctx, p.w, fmt.Sprintf("tool call %.80q in run %s", p.id, p.run.id))
+	a, err := p.run.await(ctx, p.w, fmt.Sprintf("tool call %.80q in run %s", p.id, p.run.id))
+	return a.result, err
 }
 
 // callData writes the data of a tool.call. What an event could not even carry
@@ -150,11 +148,7 @@ func (r *Run) Finish(ctx context.Context, outcome Outcome) (*Termination, error)
 }
 
 func (r *Run) end(ctx context.Context, verb events.Verb, data []byte, want Outcome) (*Termination, error) {
-	w := &waiter{}
-	err := r.ask(ctx, w, verb, data)
-	if err == nil {
-		_, err = r.await(ctx, w, string(verb)+" of run "+r.id)
-	}
+	_, err := r.askAndAwait(ctx, verb, data, string(verb)+" of run "+r.id)
 	if ended := new(EndedError); err == nil || errors.As(err, &ended) {
 		err = r.awaitEnd(ctx) // the end is fixed; its last fact follows
 	}
@@ -187,18 +181,27 @@ func (r *Run) ask(ctx context.Context, w *waiter, verb events.Verb, data []byte)
 	return fmt.Errorf("%s of run %s: %w", verb, r.id, err)
 }
 
+// askAndAwait publishes an intent and waits for its answer.
+func (r *Run) askAndAwait(ctx context.Context, verb events.Verb, data []byte, what string) (answer, error) {
+	w := &waiter{}
+	if err := r.ask(ctx, w, verb, data); err != nil {
+		return answer{}, err
+	}
+	return r.await(ctx, w, what)
+}
+
 // await waits for the answer to what was asked.
-func (r *Run) await(ctx context.Context, w *waiter, what string) (*Result, error) {
+func (r *Run) await(ctx context.Context, w *waiter, what string) (answer, error) {
 	timer := time.NewTimer(time.Until(r.until))
 	defer timer.Stop()
 	defer r.unexpect(w)
 	select {
 	case a := <-w.answer:
-		return a.result, a.err
+		return a, a.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for the answer to %s: %w", what, ctx.Err())
+		return answer{}, fmt.Errorf("wait for the answer to %s: %w", what, ctx.Err())
 	case <-timer.C:
-		return nil, fmt.Errorf("%s: %w (waited until %s)", what, ErrNoAnswer, r.until.Format(time.RFC3339))
+		return answer{}, fmt.Errorf("%s: %w (waited until %s)", what, ErrNoAnswer, r.until.Format(time.RFC3339))
 	}
 }
 

@@ -145,6 +145,29 @@ func (s *script) ready(in *events.Inbound, call uint64, result string) {
 	})
 }
 
+// grant gives one more attempt, whatever the policy says.
+func (s *script) grant(in *events.Inbound) {
+	p := in.Payload.(*events.ModelCall)
+	attempt := 0
+	for _, before := range s.intents(events.VerbModelCall) {
+		if before.Payload.(*events.ModelCall).OperationID == p.OperationID {
+			attempt++
+		}
+	}
+	s.decide(in, &events.ModelGranted{Operation: p.Operation, OperationID: p.OperationID, Attempt: attempt})
+}
+
+func (s *script) refuseModel(in *events.Inbound, code events.Code) {
+	refusal := &events.ModelRejected{RunID: in.Run, Intent: in.Verb, Code: code, Message: code.Message()}
+	switch p := in.Payload.(type) {
+	case *events.ModelCall:
+		refusal.Operation, refusal.OperationID = p.Operation, p.OperationID
+	case *events.ModelReport:
+		refusal.Operation, refusal.OperationID = p.Operation, p.OperationID
+	}
+	s.decide(in, refusal)
+}
+
 func (s *script) terminate(in *events.Inbound, outcome events.Outcome, reason string) {
 	s.due(in, &events.RunTerminated{Outcome: outcome, Reason: reason, EndedAt: time.Unix(100, 0).UTC(), Usage: events.Usage{ToolCalls: 3}, Calls: map[string]int64{"READY": 2}})
 }
@@ -156,6 +179,15 @@ func ordinary(s *script, in *events.Inbound) {
 		s.start(in)
 	case *events.ToolCall:
 		s.ready(in, s.reserve(in), `{"of":"`+p.ToolCallID+`"}`)
+	case *events.ModelCall:
+		s.grant(in)
+	case *events.ModelReport:
+		s.decide(in, &events.ModelRecorded{
+			Operation: p.Operation, OperationID: p.OperationID, Attempt: p.Attempt,
+			Outcome: p.Outcome, Failure: p.Failure, Usage: p.Usage,
+		})
+	case *events.ProgressReport:
+		s.decide(in, &events.ProgressAccepted{Step: p.Step, Claims: len(p.Claims), Final: p.Final})
 	case *events.RunFinish:
 		s.decide(in, &events.RunEnding{Outcome: p.Outcome, Reason: "FINISHED_BY_AGENT"})
 		s.terminate(in, p.Outcome, "FINISHED_BY_AGENT")

@@ -65,7 +65,7 @@ func TestValidateSaysWhatIsWantedAndShowsNoValue(t *testing.T) {
 		{"unknown member", call, `{"run_id":"r","tool_call_id":"c","tool":"t","arguments":{},"Tool":"canary"}`,
 			`harness.tool.call.v1: data: want only the members that the schema names, got 1 more: "Tool"`},
 		{"several", call, `{"run_id":1,"tool_call_id":2,"tool":"","arguments":{},"authorized":"canary","x":1}`,
-			`harness.tool.call.v1: data: want only the members that the schema names, got 1 more: "x"; data.authorized: want boolean, got string; data.run_id: want string, got number; and more`},
+			`harness.tool.call.v1: data: want only the members that the schema names, got 1 more: "x"; data.authorized: want null or boolean, got string; data.run_id: want string, got number; and more`},
 		{"enum", "harness.run.finish.v1", `{"run_id":"r","outcome":"canary"}`, `harness.run.finish.v1: data.outcome: want one of "SUCCESS", "FAILED"`},
 		{"not an object", "harness.run.finish.v1", `[]`, "harness.run.finish.v1: data: want object, got array"},
 		{"not JSON", "harness.run.finish.v1", `{canary`, "harness.run.finish.v1: JSON: want one value in UTF-8 with unique member names, got something else at byte 1"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -63,7 +64,7 @@ func runDev(cmd *cobra.Command, o devOptions) error {
 		return err
 	}
 	if err := tellDeadLetters(l.js.Conn(), log); err != nil {
-		return err
+		return errors.Join(err, l.stop())
 	}
 	fmt.Fprint(cmd.OutOrStdout(), banner{
 		nats: l.nats.URL(), natsKind: l.nats.Kind(), redis: l.redis.Addr(), redisKind: l.redis.Kind(),

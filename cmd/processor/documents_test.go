@@ -8,6 +8,7 @@ import (
 
 	"runledger/internal/events"
 	"runledger/internal/policy"
+	"runledger/internal/projector"
 )
 
 func document(t *testing.T, name string) string {
@@ -52,19 +53,23 @@ func TestPolicyDocumentHasAGoodExampleAndNamesEveryKey(t *testing.T) {
 	if _, err := policy.Parse("docs/policy.md", []byte(example)); !found || err != nil {
 		t.Errorf("the example is refused: %v", err)
 	}
-	const wrong = `version: 1
+	wrong := `version: 1
 nope: 1
 tools:
   - {name: a, executor: b, timeout: 1s, nope: 1}
-  - {name: c, executor: b, timeout: 1s, projector: {name: json, nope: 1}}
-grants: [{agent: "*", tools: ["*"], nope: 1}]
+`
+	for _, name := range projector.Names() {
+		wrong += "  - {name: t-" + name + ", executor: b, timeout: 1s, projector: {name: " + name + ", nope: 1}}\n"
+	}
+	wrong += `grants: [{agent: "*", tools: ["*"], nope: 1}]
 ceilings: {nope: 1}
 bytes: {nope: 1}
+progress: {nope: 1}
 `
 	_, err := policy.Parse("wrong", []byte(wrong))
 	lists := regexp.MustCompile(`unknown key; want one of (.*)`).FindAllStringSubmatch(err.Error(), -1)
-	if len(lists) != 6 {
-		t.Fatalf("got %v, want six unknown keys", err)
+	if want := 6 + len(projector.Names()); len(lists) != want {
+		t.Fatalf("got %v, want %d unknown keys", err, want)
 	}
 	for _, list := range lists {
 		for key := range strings.SplitSeq(list[1], ", ") {

@@ -48,6 +48,10 @@ const policyDefaults = `
 # ttl: 24h               # how long its records are kept after the deadline
 # allow_colon_in_tool_call_ids: false
 # observed: 100          # calls that run.progress lists
+# progress:              # how long a run may go on without it
+#   max_repairs: 3       # wrong progress reports; one more releases the run
+#   max_repeats: 10      # times that one call may come to the same result
+#   grace: 30s           # for a released run to finish
 `
 
 func newPolicyCheck() *cobra.Command {

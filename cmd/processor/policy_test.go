@@ -25,7 +25,7 @@ func TestExamplePolicyIsGoodAndWhatItHasAsCommentsAreTheDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if spelt.Bytes != as.Bytes || spelt.LongestRun != as.LongestRun || spelt.TTL != as.TTL ||
-		spelt.AllowColon != as.AllowColon || spelt.Observed != as.Observed || spelt.Ceilings != as.Ceilings {
+		spelt.AllowColon != as.AllowColon || spelt.Observed != as.Observed || spelt.Progress != as.Progress || spelt.Ceilings != as.Ceilings {
 		t.Errorf("spelt out it says\n%+v\nwant what holds without:\n%+v", spelt, as)
 	}
 }

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -24,12 +25,18 @@ type tape struct {
 	facts    []*nats.Msg
 	dispatch []*nats.Msg
 	digests  map[string]string
+	settled  map[string]*events.RunProgress // by run: what its calls came to
 	inbound  uint64
 }
 
-func newTape(t *testing.T) *tape { return &tape{t: t, digests: map[string]string{}} }
+func newTape(t *testing.T) *tape {
+	return &tape{t: t, digests: map[string]string{}, settled: map[string]*events.RunProgress{}}
+}
 
 func (p *tape) fact(run string, sequence uint64, payload events.Payload) {
+	if s, ok := payload.(*events.ToolSettled); ok {
+		p.settle(run, s)
+	}
 	p.add(&events.Fact{Agent: "a", Run: run, Sequence: sequence, PreviousDigest: p.digests[run], Payload: payload})
 }
 
@@ -65,12 +72,41 @@ func (p *tape) send(executor, run string, sequence uint64, toolCallID string) {
 	})
 }
 
+// settle notes what the run's progress will have to tell.
+func (p *tape) settle(run string, s *events.ToolSettled) {
+	progress := p.progress(run)
+	if s.Status == events.StatusReady {
+		progress.Observed = append(progress.Observed, events.Observation{ToolCallID: s.ToolCallID, Call: s.Call, Evidence: s.Evidence})
+		slices.SortFunc(progress.Observed, func(a, b events.Observation) int { return cmp.Compare(a.Call, b.Call) })
+		return
+	}
+	progress.LeftOut["ERROR"]++
+}
+
+func (p *tape) progress(run string) *events.RunProgress {
+	if p.settled[run] == nil {
+		p.settled[run] = &events.RunProgress{LeftOut: map[string]int64{}}
+	}
+	return p.settled[run]
+}
+
+// end writes the three last facts of a run, from the sequence on.
+func (p *tape) end(run string, sequence uint64, usage ...events.Usage) {
+	p.fact(run, sequence, ending())
+	p.fact(run, sequence+1, p.progress(run))
+	p.fact(run, sequence+2, terminated(usage...))
+}
+
 func started() events.Payload { return &events.RunStarted{} }
 func ending() events.Payload {
 	return &events.RunEnding{Outcome: events.OutcomeSuccess}
 }
-func terminated() events.Payload {
-	return &events.RunTerminated{Outcome: events.OutcomeSuccess, Calls: map[string]int64{"READY": 1}}
+func terminated(usage ...events.Usage) events.Payload {
+	last := &events.RunTerminated{Outcome: events.OutcomeSuccess}
+	for _, u := range usage {
+		last.Usage = u
+	}
+	return last
 }
 func reserved(id string) events.Payload {
 	return &events.ToolReserved{ToolCallID: id, Tool: "t", Executor: "x"}
@@ -128,11 +164,14 @@ func TestWholeHistoriesAreCountedWithoutViolation(t *testing.T) {
 	p.fact("r2", 2, reserved("c1"))
 	p.fact("r2", 3, &events.RunEnding{Outcome: events.OutcomeTimedOut})
 	p.fact("r2", 4, &events.ToolSettled{ToolCallID: "c1", Call: 2, Status: events.StatusError, Evidence: events.EvidenceError, Code: events.CodeRunTerminated})
-	p.fact("r2", 5, &events.RunTerminated{Outcome: events.OutcomeTimedOut, Calls: map[string]int64{"ERROR": 1}})
+	p.fact("r2", 5, &events.RunProgress{LeftOut: map[string]int64{"ERROR": 1}})
+	p.fact("r2", 6, &events.RunTerminated{Outcome: events.OutcomeTimedOut})
 	p.outside("r2", "in-90", rejected("c9", events.CodeRunNotActive))
 	p.outside("r3", "in-91", &events.RunRejected{RunID: "r3", Code: events.CodeInvalidLimits})
 	p.fact("r1", 7, ending())
-	p.fact("r1", 8, &events.RunProgress{Observed: []events.Observation{{ToolCallID: "c1"}}})
+	p.fact("r1", 8, &events.RunProgress{Observed: []events.Observation{
+		{ToolCallID: "c1", Call: 2, Evidence: events.EvidenceFound}, {ToolCallID: "c2", Call: 3, Evidence: events.EvidenceNone},
+	}})
 	p.fact("r1", 9, terminated())
 	report := count(t, jetStream(t), p)
 	report.Seconds = 1.5
@@ -142,7 +181,7 @@ func TestWholeHistoriesAreCountedWithoutViolation(t *testing.T) {
 	}
 	want := `{"runs":2,"calls":5,"reserved":3,"ready":2,"error":1,"evidence_found":1,"no_evidence":1,` +
 		`"rejected":{"NOT_READ_ONLY":1,"RUN_NOT_ACTIVE":1},"terminated":{"SUCCESS":1,"TIMED_OUT":1},` +
-		`"facts":16,"sequence_gaps":0,"duplicate_dispatches":0,"seconds":1.5}`
+		`"facts":17,"sequence_gaps":0,"duplicate_dispatches":0,"seconds":1.5}`
 	if string(got) != want {
 		t.Errorf("got\n%s, want\n%s", got, want)
 	}
@@ -183,32 +222,42 @@ func TestEachBrokenPromiseIsFound(t *testing.T) {
 		p.send("x", "r", 2, "c")
 		p.fact("r", 3, ready("c", 2))
 	}
-	end := func(p *tape, sequence uint64) { p.fact("r", sequence, terminated()) }
+	end := func(p *tape, sequence uint64) { p.end("r", sequence) }
 	for _, c := range []struct {
 		name       string
 		write      func(p *tape)
 		want       []string
 		gaps, dups int64
 	}{
-		{"gap", func(p *tape) { whole(p); end(p, 5) }, []string{"fact 5 (run.terminated) of run r follows 3: a gap"}, 1, 0},
-		{"repeat", func(p *tape) { whole(p); p.fact("r", 3, ending()); end(p, 4) }, []string{"fact 3 (run.ending) of run r follows 3: a repeat"}, 1, 0},
+		{"gap", func(p *tape) { whole(p); end(p, 5) }, []string{"fact 5 (run.ending) of run r follows 3: a gap"}, 1, 0},
+		{"repeat", func(p *tape) { whole(p); p.fact("r", 3, rejected("d", events.CodeNotReadOnly)); end(p, 4) }, []string{"fact 3 (tool.rejected) of run r follows 3: a repeat"}, 1, 0},
 		{"two starts", func(p *tape) { whole(p); p.fact("r", 4, started()); end(p, 5) }, []string{"fact 4 (run.started) of run r: the run was started before"}, 0, 0},
-		{"start comes late", func(p *tape) { p.fact("r", 1, ending()); p.fact("r", 2, started()); end(p, 3) }, []string{"fact 2 (run.started) of run r: want run.started as the first fact"}, 0, 0},
-		{"two ends", func(p *tape) { whole(p); end(p, 4); end(p, 5) }, []string{"fact 5 (run.terminated) of run r: the run was terminated before"}, 0, 0},
-		{"after the end", func(p *tape) { whole(p); end(p, 4); p.fact("r", 5, ending()) }, []string{"fact 5 (run.ending) of run r comes after run.terminated"}, 0, 0},
+		{"start comes late", func(p *tape) {
+			p.fact("r", 1, rejected("d", events.CodeNotReadOnly))
+			p.fact("r", 2, started())
+			end(p, 3)
+		}, []string{"fact 2 (run.started) of run r: want run.started as the first fact"}, 0, 0},
+		{"two ends", func(p *tape) { whole(p); end(p, 4); p.fact("r", 7, terminated()) }, []string{"fact 7 (run.terminated) of run r: the run was terminated before"}, 0, 0},
+		{"after the end", func(p *tape) { whole(p); end(p, 4); p.fact("r", 7, ending()) }, []string{"fact 7 (run.ending) of run r comes after run.terminated"}, 0, 0},
 		{"no end", whole, []string{"run r never terminated; its last fact is 3"}, 0, 0},
 		{"reserved twice", func(p *tape) { whole(p); p.fact("r", 4, reserved("c")); p.fact("r", 5, ready("c", 4)); end(p, 6) },
 			[]string{`fact 4 (tool.reserved) of run r reserves "c", which was reserved by fact 2`}, 0, 0},
-		{"settled twice", func(p *tape) { whole(p); p.fact("r", 4, ready("c", 2)); end(p, 5) }, []string{"fact 4 (tool.settled) of run r settles call 2, which was settled before"}, 0, 0},
-		{"settled without reservation", func(p *tape) { whole(p); p.fact("r", 4, ready("d", 9)); end(p, 5) }, []string{"fact 4 (tool.settled) of run r settles call 9, which has no reservation"}, 0, 0},
+		{"settled twice", func(p *tape) { whole(p); p.fact("r", 4, ready("c", 2)); end(p, 5) }, []string{
+			"fact 4 (tool.settled) of run r settles call 2, which was settled before",
+			"fact 6 (run.progress) of run r observes call 2 after call 2", "fact 6 (run.progress) of run r tells of 2 calls, and 1 were settled",
+		}, 0, 0},
+		{"settled without reservation", func(p *tape) { whole(p); p.fact("r", 4, ready("d", 9)); end(p, 5) }, []string{
+			"fact 4 (tool.settled) of run r settles call 9, which has no reservation",
+			"fact 6 (run.progress) of run r observes call 9", "fact 6 (run.progress) of run r tells of 2 calls, and 1 were settled",
+		}, 0, 0},
 		{"settled as another", func(p *tape) {
 			p.fact("r", 1, started())
 			p.fact("r", 2, reserved("c"))
 			p.fact("r", 3, ready("d", 2))
 			end(p, 4)
 		},
-			[]string{`fact 3 (tool.settled) of run r settles call 2 as "d", and it was reserved as "c"`}, 0, 0},
-		{"never settled", func(p *tape) { p.fact("r", 1, started()); p.fact("r", 2, reserved("c")); end(p, 3) }, []string{"fact 3 (run.terminated) of run r: 1 calls were never settled"}, 0, 0},
+			[]string{`fact 3 (tool.settled) of run r settles call 2 as "d", and it was reserved as "c"`, "fact 5 (run.progress) of run r observes call 2"}, 0, 0},
+		{"never settled", func(p *tape) { p.fact("r", 1, started()); p.fact("r", 2, reserved("c")); end(p, 3) }, []string{"fact 5 (run.terminated) of run r: 1 calls were never settled"}, 0, 0},
 		{"no such status", func(p *tape) {
 			p.fact("r", 1, started())
 			p.fact("r", 2, reserved("c"))
@@ -249,7 +298,7 @@ func TestEachBrokenPromiseIsFound(t *testing.T) {
 			end(p, 4)
 			p.facts[2].Header["ce-time"] = []string{"1970-01-01T00:00:09.000Z"}
 		},
-			[]string{"fact 4 (run.terminated) of run r breaks the chain"}, 0, 0},
+			[]string{"fact 4 (run.ending) of run r breaks the chain"}, 0, 0},
 		{"the first fact names one before it", func(p *tape) { p.digests["r"] = "sha256:0"; whole(p); end(p, 4) }, []string{"fact 1 (run.started) of run r breaks the chain"}, 0, 0},
 		{"another agent's fact", func(p *tape) {
 			whole(p)
@@ -265,26 +314,32 @@ func TestEachBrokenPromiseIsFound(t *testing.T) {
 			p.outside("r", "in-1", rejected("c", events.CodeRunNotFound))
 			p.facts[0].Header["ce-sequence"] = []string{"00000000000000000001"}
 		}, []string{"message 1 of RUNS on \"p.q.outside.a.r.tool.rejected.in-1\" cannot be read: want a sequence exactly where"}, 0, 0},
-		{"short sequence", func(p *tape) { whole(p); end(p, 4); p.facts[3].Header["ce-sequence"] = []string{"4"} }, []string{"message 4 of RUNS", "run r never terminated"}, 0, 0},
-		{"another type", func(p *tape) { whole(p); end(p, 4); p.facts[3].Header["ce-type"] = []string{"x"} }, []string{"message 4 of RUNS", "run r never terminated"}, 0, 0},
-		{"no JSON", func(p *tape) { whole(p); end(p, 4); p.facts[3].Data = []byte("{") }, []string{"message 4 of RUNS", "run r never terminated"}, 0, 0},
+		{"short sequence", func(p *tape) { whole(p); end(p, 4); p.facts[5].Header["ce-sequence"] = []string{"6"} }, []string{"message 6 of RUNS", "run r never terminated"}, 0, 0},
+		{"another type", func(p *tape) { whole(p); end(p, 4); p.facts[5].Header["ce-type"] = []string{"x"} }, []string{"message 6 of RUNS", "run r never terminated"}, 0, 0},
+		{"no JSON", func(p *tape) { whole(p); end(p, 4); p.facts[5].Data = []byte("{") }, []string{"message 6 of RUNS", "run r never terminated"}, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newTape(t)
 			c.write(p)
 			report := count(t, js, p)
-			if len(report.Violations) != len(c.want) || report.ViolationCount != int64(len(c.want)) || report.OK() {
-				t.Fatalf("got %d: %q, want %q", report.ViolationCount, report.Violations, c.want)
-			}
-			for i, want := range c.want {
-				if !strings.HasPrefix(report.Violations[i], want) {
-					t.Errorf("got %q, want it to begin with %q", report.Violations[i], want)
-				}
-			}
+			expect(t, report, c.want)
 			if report.SequenceGaps != c.gaps || report.DuplicateDispatches != c.dups {
 				t.Errorf("got %d gaps and %d duplicate dispatches, want %d and %d", report.SequenceGaps, report.DuplicateDispatches, c.gaps, c.dups)
 			}
 		})
+	}
+}
+
+// expect compares the beginnings of the violations.
+func expect(t *testing.T, report *Report, want []string) {
+	t.Helper()
+	if len(report.Violations) != len(want) || report.ViolationCount != int64(len(want)) || report.OK() {
+		t.Fatalf("got %d: %q, want %q", report.ViolationCount, report.Violations, want)
+	}
+	for i, begins := range want {
+		if !strings.HasPrefix(report.Violations[i], begins) {
+			t.Errorf("got %q, want it to begin with %q", report.Violations[i], begins)
+		}
 	}
 }
 

@@ -13,15 +13,25 @@ type run struct {
 	last       uint64 // sequence of its last fact
 	digest     string // of its last fact
 	started    int
+	released   uint64 // sequence of run.released; 0 if there is none
+	ending     uint64 // sequence of run.ending
+	outcome    string // that run.ending fixed
+	progress   int    // how often it was told
 	terminated int
-	calls      map[uint64]*call  // by the sequence of the reservation
-	ids        map[string]uint64 // tool call id to the sequence of its reservation
+	step       int64                 // of the last progress report that was accepted
+	final      bool                  // whether that was a final one
+	used       usage                 // by its model calls
+	calls      map[uint64]*call      // by the sequence of the reservation
+	ids        map[string]uint64     // tool call id to the sequence of its reservation
+	operations map[string]*operation // by operation id
 }
 
 type call struct {
 	toolCallID string
 	executor   string
 	settled    int
+	status     string // as it was settled first
+	evidence   string
 }
 
 // body is what the data of any fact or dispatch may hold of interest.
@@ -35,6 +45,18 @@ type body struct {
 	Evidence   string `json:"evidence"`
 	Code       string `json:"code"`
 	Outcome    string `json:"outcome"`
+
+	Operation   string `json:"operation"`
+	OperationID string `json:"operation_id"`
+	Attempt     int64  `json:"attempt"`
+	Failure     string `json:"failure"`
+	Usage       *usage `json:"usage"`
+
+	Step     int64            `json:"step"`
+	Steps    int64            `json:"steps"`
+	Final    bool             `json:"final"`
+	Observed []observation    `json:"observed"`
+	LeftOut  map[string]int64 `json:"left_out"`
 }
 
 // fact is one message of RUNS, taken apart.
@@ -64,10 +86,11 @@ func (c *counter) fact(m message) {
 	}
 	r := c.runs[f.run]
 	if r == nil {
-		r = &run{agent: f.agent, calls: map[uint64]*call{}, ids: map[string]uint64{}}
+		r = &run{agent: f.agent, calls: map[uint64]*call{}, ids: map[string]uint64{}, operations: map[string]*operation{}}
 		c.runs[f.run] = r
 	}
 	c.checkChain(r, f)
+	c.checkPlace(r, f)
 	c.tell(r, f)
 	r.last, r.digest = f.sequence, digest(f.attributes, f.data)
 }
@@ -148,18 +171,26 @@ func (c *counter) tell(r *run, f *fact) {
 		} else if f.sequence != 1 {
 			c.violation("%s: want run.started as the first fact", f)
 		}
-	case "run.terminated":
-		c.report.Terminated[f.body.Outcome]++
-		if r.terminated++; r.terminated > 1 {
-			c.violation("%s: the run was terminated before", f)
-		}
-		c.checkAllSettled(r, f)
 	case "tool.reserved":
 		c.reserve(r, f)
 	case "tool.rejected":
 		c.reject(f)
 	case "tool.settled":
 		c.settle(r, f)
+	case "model.granted":
+		c.grant(r, f)
+	case "model.recorded":
+		c.record(r, f)
+	case "progress.accepted":
+		c.accept(r, f)
+	case "run.released":
+		c.release(r, f)
+	case "run.ending":
+		c.end(r, f)
+	case "run.progress":
+		c.progress(r, f)
+	case "run.terminated":
+		c.terminate(r, f)
 	}
 }
 
@@ -214,20 +245,9 @@ func (c *counter) settle(r *run, f *fact) {
 	}
 	if reserved.settled++; reserved.settled > 1 {
 		c.violation("%s settles call %d, which was settled before", f, f.body.Call)
+		return
 	}
-}
-
-// checkAllSettled holds that a run ends with every call settled.
-func (c *counter) checkAllSettled(r *run, f *fact) {
-	open := 0
-	for _, reserved := range r.calls {
-		if reserved.settled == 0 {
-			open++
-		}
-	}
-	if open > 0 {
-		c.violation("%s: %d calls were never settled", f, open)
-	}
+	reserved.status, reserved.evidence = f.body.Status, f.body.Evidence
 }
 
 // outside counts a fact that belongs to no history.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -56,6 +55,8 @@ type Played struct {
 	Results  int      // calls that gave a result
 	Failed   int      // calls that ended as ERROR
 	Rejected int      // calls that were refused, and skipped
+	Attempts int      // of model operations
+	Repairs  int      // of progress reports that did not hold
 	Agent    client.Stats
 	Executor client.ExecutorStats
 }
@@ -100,7 +101,8 @@ func (c PlayConfig) withDefaults() PlayConfig {
 }
 
 // Play plays each transcript as a run of its own, through the Go client, with an
-// executor that answers what was recorded. It returns when every run has ended;
+// executor that answers what was recorded: a routing, the agent's messages and
+// the calls that each makes, a report, and the end. It returns when every run has ended;
 // the error joins those of the runs that could not be played to their end.
 func Play(ctx context.Context, cfg PlayConfig) (*Played, error) {
 	if err := cfg.Validate(); err != nil {
@@ -167,7 +169,7 @@ func (p *player) playAll(ctx context.Context) []error {
 	errs := make([]error, len(p.cfg.Transcripts))
 	for i, t := range p.cfg.Transcripts {
 		runs.Go(func() error {
-			if err := p.playRun(ctx, p.played.RunIDs[i], t); err != nil {
+			if err := p.playRun(ctx, i, t); err != nil {
 				errs[i] = fmt.Errorf("transcript %s: %w", t.Name, err)
 			}
 			return nil // the other runs go on
@@ -177,16 +179,21 @@ func (p *player) playAll(ctx context.Context) []error {
 	return errs
 }
 
-// playRun plays one run: start, a call for each recorded one, in order, finish.
-func (p *player) playRun(ctx context.Context, id string, t Transcript) error {
-	run, err := p.start(ctx, id)
+// playRun plays the run of the transcript with that index.
+func (p *player) playRun(ctx context.Context, index int, t Transcript) error {
+	run, err := p.start(ctx, p.played.RunIDs[index])
 	if err != nil {
 		return err
 	}
-	for i, call := range t.Calls {
-		if err := p.call(ctx, run, call); err != nil {
-			return fmt.Errorf("call %d of %d: %w", i+1, len(t.Calls), err)
-		}
+	if err := p.route(ctx, run, index, t); err != nil {
+		return fmt.Errorf("routing: %w", err)
+	}
+	results, err := p.converse(ctx, run, index, t)
+	if err != nil {
+		return err
+	}
+	if err := p.report(ctx, run, results); err != nil {
+		return fmt.Errorf("report: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Step)
 	defer cancel()
@@ -197,6 +204,34 @@ func (p *player) playRun(ctx context.Context, id string, t Transcript) error {
 	return nil
 }
 
+// converse plays the agent's messages, each with the calls that it makes, in
+// order. Calls that no message makes come last. It gives the results.
+func (p *player) converse(ctx context.Context, run *client.Run, index int, t Transcript) ([]*client.Result, error) {
+	var results []*client.Result
+	next := 0
+	play := func(upTo int) error {
+		for ; next < upTo; next++ {
+			result, err := p.call(ctx, run, t.Calls[next])
+			if err != nil {
+				return fmt.Errorf("call %d of %d: %w", next+1, len(t.Calls), err)
+			}
+			if result != nil {
+				results = append(results, result)
+			}
+		}
+		return nil
+	}
+	for i, turn := range t.Turns {
+		if err := p.think(ctx, run, index, i, turn); err != nil {
+			return nil, fmt.Errorf("message %d of %d: %w", i+1, len(t.Turns), err)
+		}
+		if err := play(min(next+turn.Calls, len(t.Calls))); err != nil {
+			return nil, err
+		}
+	}
+	return results, play(len(t.Calls))
+}
+
 func (p *player) start(ctx context.Context, id string) (*client.Run, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Step)
 	defer cancel()
@@ -205,28 +240,36 @@ func (p *player) start(ctx context.Context, id string) (*client.Run, error) {
 	})
 }
 
-// call makes one call. A refused or failed one is part of the play.
-func (p *player) call(ctx context.Context, run *client.Run, call RecordedCall) error {
+// call makes one call. A refused or failed one is part of the play, and has no
+// result.
+func (p *player) call(ctx context.Context, run *client.Run, call RecordedCall) (*client.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Step)
 	defer cancel()
 	p.recorded.offer(run.ID(), call)
-	_, err := run.Call(ctx, client.Call{ID: call.ID, Tool: call.Tool, Arguments: call.Arguments})
+	result, err := run.Call(ctx, client.Call{ID: call.ID, Tool: call.Tool, Arguments: call.Arguments})
 	count := &p.played.Results
 	switch refused, failed, ended := new(client.RejectedError), new(client.FailedError), new(client.EndedError); {
 	case errors.As(err, &ended):
-		return err
+		return nil, err
 	case errors.As(err, &refused):
 		count = &p.played.Rejected
 	case errors.As(err, &failed):
 		count = &p.played.Failed
 	case err != nil:
-		return err
+		return nil, err
 	}
 	if count != &p.played.Rejected {
 		p.recorded.accepted(run.ID(), call.ID)
 	}
 	p.step(func() { *count++; p.progress.CallsDone++ })
-	return nil
+	return result, nil
+}
+
+// count counts something that is no progress.
+func (p *player) count(something func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	something()
 }
 
 // step counts something and tells of the progress.
@@ -237,40 +280,4 @@ func (p *player) step(count func()) {
 	if p.cfg.Progress != nil {
 		p.cfg.Progress(p.progress)
 	}
-}
-
-const (
-	maxName   = 128 // characters of a run id
-	maxSuffix = 32
-)
-
-// runIDs makes a valid run id of each transcript's name, each another.
-func runIDs(transcripts []Transcript, suffix string) []string {
-	ids := make([]string, len(transcripts))
-	used := make(map[string]bool, len(transcripts))
-	for i, t := range transcripts {
-		ids[i] = runID(t.Name, suffix)
-		for n := 2; used[ids[i]]; n++ {
-			tail := fmt.Sprintf("-%d", n)
-			if suffix != "" {
-				tail += "-" + suffix
-			}
-			ids[i] = runID(t.Name, strings.TrimPrefix(tail, "-"))
-		}
-		used[ids[i]] = true
-	}
-	return ids
-}
-
-func runID(name, suffix string) string {
-	valid := []byte(name)
-	for i, c := range valid {
-		if !events.ValidName(string(rune(c))) {
-			valid[i] = '-'
-		}
-	}
-	if suffix != "" {
-		suffix = "-" + suffix
-	}
-	return string(valid[:min(len(valid), maxName-len(suffix))]) + suffix
 }

@@ -55,7 +55,7 @@ func TestBuiltInTranscriptsGoThroughWhole(t *testing.T) {
 	}
 	want := `{"runs":4,"calls":15,"reserved":9,"ready":9,"error":0,"evidence_found":7,"no_evidence":2,` +
 		`"rejected":{"DUPLICATE_TOOL_CALL":2,"NOT_READ_ONLY":4},"terminated":{"SUCCESS":4},` +
-		`"facts":40,"sequence_gaps":0,"duplicate_dispatches":0,"seconds":0}`
+		`"facts":88,"sequence_gaps":0,"duplicate_dispatches":0,"seconds":0}`
 	if string(got) != want {
 		t.Errorf("got\n%s, want\n%s", got, want)
 	}
@@ -64,6 +64,75 @@ func TestBuiltInTranscriptsGoThroughWhole(t *testing.T) {
 	first := p.runs["tau-airline-0-0-x"].Records["call_oIHazX6yQrB8hUwl4cRilFKj"]
 	if first.Tool != "get_user_details" || first.RawBytes != 850 {
 		t.Errorf("the first record is of %s with %d bytes, want get_user_details with 850", first.Tool, first.RawBytes)
+	}
+}
+
+func TestModelsAreAttemptedAndReportsRepairedTheSameWayEveryTime(t *testing.T) {
+	nc, js, _ := withProcessor(t)
+	transcripts, err := BuiltIn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Per run: the routing, every third one attempted twice, and one call a message.
+	want := map[string]struct {
+		attempts, failed, unknown int64
+		violation                 events.ViolationCode
+		claims                    int // that hold after the repair
+	}{
+		"tau-airline-0-0":  {9, 0, 1, events.ViolationNoEvidence, 4},
+		"tau-airline-18-0": {5, 1, 2, events.ViolationUnknownCall, 2},
+		"tau-airline-23-0": {3, 0, 1, events.ViolationNoEvidence, 2},
+		"tau-airline-43-0": {3, 0, 1, events.ViolationUnknownCall, 1},
+	}
+	for _, suffix := range []string{"", "again"} {
+		played, err := Play(testContext(t), PlayConfig{Conn: nc, Transcripts: transcripts, Suffix: suffix})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if played.Attempts != 20 || played.Repairs != 4 {
+			t.Errorf("%d attempts and %d repairs, want 20 and 4", played.Attempts, played.Repairs)
+		}
+		for _, id := range played.RunIDs {
+			w, ok := want[strings.TrimSuffix(id, "-again")]
+			if !ok {
+				t.Fatalf("run %s: not one of those expected", id)
+			}
+			timeline, err := FetchTimeline(testContext(t), js, "", id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var granted, failed int64
+			var invalid []events.ViolationCode
+			var accepted *events.ProgressAccepted
+			var end *events.RunTerminated
+			for _, f := range timeline.Facts {
+				switch b := f.Payload.(type) {
+				case *events.ModelGranted:
+					granted++
+				case *events.ModelRecorded:
+					if b.Failure == events.FailureTransport {
+						failed++
+					}
+				case *events.ProgressInvalid:
+					for _, v := range b.Violations {
+						invalid = append(invalid, v.Code)
+					}
+				case *events.ProgressAccepted:
+					accepted = b
+				case *events.RunTerminated:
+					end = b
+				}
+			}
+			if granted != w.attempts || failed != w.failed || end == nil || end.Usage.ModelCalls != w.attempts || end.Usage.UnknownUsage != w.unknown {
+				t.Errorf("%s: %d attempts, %d failed, end %+v, want %d, %d and %d unknown", id, granted, failed, end, w.attempts, w.failed, w.unknown)
+			}
+			if len(invalid) == 0 || invalid[0] != w.violation {
+				t.Errorf("%s: violations %v, want %s", id, invalid, w.violation)
+			}
+			if accepted == nil || accepted.Step != 1 || !accepted.Final || accepted.Claims != w.claims {
+				t.Errorf("%s: accepted %+v, want step 1 with %d claims, final", id, accepted, w.claims)
+			}
+		}
 	}
 }
 
@@ -149,7 +218,7 @@ func TestTimelineAndSummaryRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Play(testContext(t), PlayConfig{Conn: nc, Transcripts: transcripts[2:3], Limits: client.Limits{ModelCalls: 1, ToolCalls: 9, CallsPerTool: 9, InputTokens: 1, OutputTokens: 1, TotalTokens: 1, RunBytes: 1 << 20}}); err != nil {
+	if _, err := Play(testContext(t), PlayConfig{Conn: nc, Transcripts: transcripts[2:3], Limits: client.Limits{ModelCalls: 3, ToolCalls: 9, CallsPerTool: 9, InputTokens: 10_000, OutputTokens: 10_000, TotalTokens: 10_000, RunBytes: 1 << 20}}); err != nil {
 		t.Fatal(err)
 	}
 	timeline, err := FetchTimeline(testContext(t), js, "", "tau-airline-23-0")
@@ -160,7 +229,8 @@ func TestTimelineAndSummaryRead(t *testing.T) {
 	if err := WriteTimeline(&out, timeline); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"tau-airline-23-0  agent demo  SUCCESS after ", "run.started", "search_direct_flight", "READY  NO_EVIDENCE  2 B of 2 B", "run.terminated"} {
+	for _, want := range []string{"tau-airline-23-0  agent demo  SUCCESS after ", "run.started", "search_direct_flight", "READY  NO_EVIDENCE  2 B of 2 B", "run.terminated",
+		"INTENT_ROUTER", "turn-2", "NO_EVIDENCE  call_", "step 1, final", "3 model calls"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the timeline lacks %q:\n%s", want, out.String())
 		}

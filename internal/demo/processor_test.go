@@ -12,6 +12,7 @@ import (
 
 	"runledger/internal/events"
 	"runledger/internal/harness"
+	"runledger/internal/progress"
 	"runledger/internal/stream"
 	"runledger/internal/testenv"
 )
@@ -25,7 +26,6 @@ func TestMain(m *testing.M) {
 
 // processor decides by the real rules, in memory and one event at a time.
 type processor struct {
-	t        *testing.T
 	js       jetstream.JetStream
 	subjects events.Subjects
 	rules    harness.Rules
@@ -49,7 +49,8 @@ func testPolicy() *harness.Policy {
 		Digest: "sha256:5bd0c3d8f6b0", Tools: map[string]harness.Tool{}, Grants: map[string][]string{"*": {"*"}},
 		Ceilings:   events.Limits{ModelCalls: many, ToolCalls: many, CallsPerTool: many, InputTokens: many, OutputTokens: many, TotalTokens: many, RunBytes: many},
 		Bytes:      harness.ByteLimits{Request: 1 << 20, RawResponse: 1 << 20, Record: 1 << 21, AgentResult: 1 << 20},
-		LongestRun: time.Hour, TTL: time.Hour,
+		LongestRun: time.Hour, TTL: time.Hour, Observed: 100,
+		Progress: harness.ProgressLimits{MaxRepairs: 3, MaxRepeats: 10, Grace: 30 * time.Second},
 	}
 	for tool, readOnly := range map[string]bool{
 		"get_reservation_details": true, "get_user_details": true, "search_direct_flight": true, "search_onestop_flight": true,
@@ -80,45 +81,41 @@ func withProcessor(t *testing.T) (*nats.Conn, jetstream.JetStream, *processor) {
 	if _, err := topology.Apply(t.Context(), js); err != nil {
 		t.Fatal(err)
 	}
-	p := &processor{t: t, js: js, runs: map[string]*harness.State{}, rules: harness.Rules{
-		Policy: testPolicy(),
-		Progress: func(*harness.Run, []harness.Record, time.Time, int) *events.RunProgress {
-			return &events.RunProgress{Observed: []events.Observation{}}
-		},
+	p := &processor{js: js, runs: map[string]*harness.State{}, rules: harness.Rules{
+		Policy: testPolicy(), Progress: progress.Rules{},
 	}}
 	if p.subjects, err = events.NewSubjects(events.DefaultPrefix); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); p.work(ctx) }()
+	go func() {
+		defer close(done)
+		if err := p.work(ctx); err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("processor: %v", err)
+		}
+	}()
 	t.Cleanup(func() { cancel(); <-done })
 	return nc, js, p
 }
 
-func (p *processor) work(ctx context.Context) {
+func (p *processor) work(ctx context.Context) error {
 	consumer, err := p.js.OrderedConsumer(ctx, stream.StreamIn, jetstream.OrderedConsumerConfig{})
 	if err != nil {
-		p.t.Errorf("processor: %v", err)
-		return
+		return err
 	}
 	messages, err := consumer.Messages()
 	if err != nil {
-		p.t.Errorf("processor: %v", err)
-		return
+		return err
 	}
 	defer messages.Stop()
 	for {
 		msg, err := messages.Next(jetstream.NextContext(ctx))
-		if errors.Is(err, context.Canceled) {
-			return
-		}
-		if err == nil {
-			err = p.decide(msg)
-		}
 		if err != nil {
-			p.t.Errorf("processor: %v", err)
-			return
+			return err
+		}
+		if err := p.decide(msg); err != nil {
+			return err
 		}
 	}
 }
@@ -152,12 +149,27 @@ func (p *processor) decide(msg jetstream.Msg) error {
 }
 
 func (p *processor) due(state *harness.State, in *events.Inbound, now time.Time) error {
-	for fact := p.rules.Due(state, in, now); fact != nil; fact = p.rules.Due(state, in, now) {
+	for {
+		state.Completed = completed(state)
+		fact := p.rules.Due(state, in, now)
+		if fact == nil {
+			return nil
+		}
 		if err := p.commit(state, in, fact); err != nil {
 			return err
 		}
 	}
-	return nil
+}
+
+// completed gives the settled calls of a run, which nothing forgets here.
+func completed(state *harness.State) []harness.Record {
+	var all []harness.Record
+	for _, record := range state.Records {
+		if record.Status != events.StatusProjecting {
+			all = append(all, *record)
+		}
+	}
+	return all
 }
 
 func (p *processor) commit(state *harness.State, in *events.Inbound, fact *events.Fact) error {

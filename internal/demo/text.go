@@ -78,13 +78,17 @@ func aligned(indent string, rows [][]cell) string {
 	return out.String()
 }
 
-// shorten keeps beginning and end of a text of more than most characters.
-func shorten(text string, most int) string {
+// mostShown is how many characters of an id or another text of an agent's are
+// shown.
+const mostShown = 32
+
+// shorten keeps beginning and end of a text that is longer than what is shown.
+func shorten(text string) string {
 	runes := []rune(printable(text))
-	if len(runes) <= most {
+	if len(runes) <= mostShown {
 		return string(runes)
 	}
-	keep := (most - 1) / 2
+	const keep = (mostShown - 1) / 2
 	return string(runes[:keep]) + "…" + string(runes[len(runes)-keep:])
 }
 

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -95,54 +93,12 @@ func (t *Timeline) heading(p palette) string {
 }
 
 func (t *Timeline) row(p palette, f *events.Fact) []cell {
-	tool, detail := "", cell{style: p.faint}
-	switch b := f.Payload.(type) {
-	case *events.RunStarted:
-		detail.text = "deadline in " + b.Deadline.Sub(f.Time).Round(time.Second).String() + ", policy " + shortDigest(b.Policy)
-	case *events.ToolReserved:
-		tool, detail.text = b.Tool, shorten(b.ToolCallID, 32)
-	case *events.ToolRejected:
-		tool, detail.text, detail.style = b.Tool, string(b.Code)+"  "+shorten(b.ToolCallID, 32), p.warn
-	case *events.ToolSettled:
-		tool = b.Tool
-		detail.text, detail.style = settled(b), p.good
-		if b.Status != events.StatusReady {
-			detail.style = p.bad
-		}
-	case *events.RunEnding:
-		detail.text = string(b.Outcome) + ", " + b.Reason
-	case *events.RunProgress:
-		detail.text = fmt.Sprintf("%d observed", len(b.Observed))
-	case *events.RunTerminated:
-		detail.text = fmt.Sprintf("%d tool calls, %s", b.Usage.ToolCalls, byteCount(b.Usage.RunBytes))
-	}
+	what, detail := describe(p, f)
 	return []cell{
 		{text: fmt.Sprint(f.Sequence), style: p.faint, right: true},
 		{text: seconds(f.Time.Sub(t.Facts[0].Time)), style: p.faint, right: true},
 		{text: string(f.Kind()), style: p.plain},
-		{text: shorten(tool, 32), style: p.title},
+		{text: shorten(what), style: p.title},
 		detail,
 	}
-}
-
-func settled(b *events.ToolSettled) string {
-	if b.Status != events.StatusReady {
-		return fmt.Sprintf("%s  %s", b.Status, b.Code)
-	}
-	return fmt.Sprintf("%s  %s  %s of %s", b.Status, b.Evidence, byteCount(int64(len(b.Result))), byteCount(b.RawBytes))
-}
-
-// shortDigest is the first twelve digits, enough to tell policies apart.
-func shortDigest(digest string) string {
-	digits := printable(strings.TrimPrefix(digest, "sha256:"))
-	return digits[:min(len(digits), 12)]
-}
-
-func seconds(d time.Duration) string { return fmt.Sprintf("%.3f s", d.Seconds()) }
-
-func byteCount(n int64) string {
-	if n < 1024 {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.1f KiB", float64(n)/1024)
 }

@@ -29,6 +29,14 @@ var builtIn embed.FS
 type Transcript struct {
 	Name  string
 	Calls []RecordedCall // in the order in which the agent made them
+	Turns []Turn         // the agent's messages, which made the calls one after the other
+}
+
+// Turn is one message of the agent.
+type Turn struct {
+	Calls  int   // how many it makes
+	Input  int64 // bytes of the conversation before it, as recorded
+	Output int64 // bytes of the message
 }
 
 // RecordedCall is one tool call and what came of it.
@@ -112,6 +120,18 @@ type chatMessage struct {
 	} `json:"tool_calls"`
 }
 
+// size is what the message says, in bytes.
+func (m *chatMessage) size() int64 {
+	size := 0
+	if string(m.Content) != "null" {
+		size = len(m.Content)
+	}
+	for _, call := range m.ToolCalls {
+		size += len(call.Function.Name) + len(call.Function.Arguments)
+	}
+	return int64(size)
+}
+
 func readTranscript(line []byte) (Transcript, error) {
 	var run struct {
 		Run      string        `json:"run"`
@@ -121,7 +141,12 @@ func readTranscript(line []byte) (Transcript, error) {
 		return Transcript{}, fmt.Errorf(`want {"run": name, "messages": […]}: %w`, err)
 	}
 	t := Transcript{Name: run.Run}
+	said := int64(0)
 	for i, m := range run.Messages {
+		if m.Role == "assistant" {
+			t.Turns = append(t.Turns, Turn{Calls: len(m.ToolCalls), Input: said, Output: m.size()})
+		}
+		said += m.size()
 		for _, call := range m.ToolCalls {
 			t.Calls = append(t.Calls, RecordedCall{
 				ID: call.ID, Tool: call.Function.Name, Arguments: asJSON(call.Function.Arguments),

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -29,6 +30,22 @@ func TestOneIDForTwoCallsPairsResultsInOrder(t *testing.T) {
 		if call.ID != w.ID || call.Tool != w.Tool || string(call.Arguments) != string(w.Arguments) || call.Answered != w.Answered || call.Content != w.Content {
 			t.Errorf("call %d is %+v, want %+v", i, call, w)
 		}
+	}
+}
+
+func TestTurnsSayWhichCallsTheyMakeAndHowMuchWasSaid(t *testing.T) {
+	line := `{"run":"r","messages":[{"role":"user","content":"hi"},` +
+		`{"role":"assistant","content":null,"tool_calls":[{"id":"x","function":{"name":"one","arguments":"{\"a\":1}"}},{"id":"y","function":{"name":"two","arguments":"{}"}}]},` +
+		`{"role":"tool","tool_call_id":"x","content":"0123456789"},{"role":"tool","tool_call_id":"y"},` +
+		`{"role":"assistant","content":"done"}]}`
+	all, err := ReadTranscripts(strings.NewReader(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// "hi" are 4 bytes with their quotes; the calls 3+7 and 3+2; the result 12; "done" 6.
+	want := []Turn{{Calls: 2, Input: 4, Output: 15}, {Calls: 0, Input: 31, Output: 6}}
+	if got := all[0].Turns; !slices.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 

@@ -59,6 +59,7 @@ type seen struct {
 	arrived  time.Time
 	sequence string
 	data     map[string]any
+	raw      []byte
 }
 
 // await takes facts until one of the kind comes.
@@ -72,7 +73,7 @@ func (h *hand) await(t *testing.T, kind string) seen {
 		if msg.Header.Get("ce-type") != "harness."+kind+".v1" {
 			continue
 		}
-		f := seen{arrived: time.Now(), sequence: msg.Header.Get("ce-sequence")}
+		f := seen{arrived: time.Now(), sequence: msg.Header.Get("ce-sequence"), raw: msg.Data}
 		if f.at, err = time.Parse(time.RFC3339Nano, msg.Header.Get("ce-time")); err != nil {
 			t.Fatal(err)
 		}

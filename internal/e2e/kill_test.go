@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,6 +78,9 @@ func TestRecordedRunsComeOutTheSameWhileAProcessorIsKilledEverySecond(t *testing
 	w := newWorld(t, policy.Airline())
 	names := []string{"one", "two"}
 	processors := []*devserver.Process{w.serve(t, names[0]), w.serve(t, names[1])}
+	for i, p := range processors { // who has nothing yet is no loss
+		eventually(t, names[i]+" serves", func() bool { return strings.Contains(p.LogTail(1<<16), "took partition") })
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 

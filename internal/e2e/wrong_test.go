@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +42,44 @@ func TestProcessorRefusesStreamsThatAreNotThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantRefused(t, w.serve(t, "one"), "RUNS: missing", "streams apply")
+}
+
+func TestProcessorRefusesPositionsOfAnotherStreamOfTheSameName(t *testing.T) {
+	w := newWorld(t, policy.Airline())
+	old := w.serve(t, "one")
+	h := newHand(t, w)
+	h.start(t, "before", time.Minute)
+	eventually(t, "a position", func() bool { return moved(t, w) })
+	if err := old.Stop(10 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.js.DeleteStream(t.Context(), "IN"); err != nil {
+		t.Fatal(err)
+	}
+	w.run(t, "streams", "apply", "--nats-url", w.nats.URL, "--policy", w.rules)
+	for range 60 { // past every position
+		if _, err := w.js.Publish(t.Context(), "harness.v1.in.agent.me.before.run.start", []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := w.serve(t, "one")
+	eventually(t, "the refusal", func() bool { return strings.Contains(p.LogTail(8000), "counts in the IN of") })
+}
+
+// moved reports whether some partition has a position.
+func moved(t *testing.T, w *world) bool {
+	t.Helper()
+	bucket, err := w.js.KeyValue(t.Context(), "PARTITIONS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for partition := range 16 {
+		entry, err := bucket.Get(t.Context(), fmt.Sprintf("lease.%d", partition))
+		if err == nil && !strings.Contains(string(entry.Value()), `"position":0`) {
+			return true
+		}
+	}
+	return false
 }
 
 func TestProcessorWarnsOfAnExecutorWithoutConsumer(t *testing.T) {

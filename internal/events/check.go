@@ -34,6 +34,9 @@ func (p *ToolResult) check() error {
 		if p.Result != nil {
 			return fmt.Errorf("result: want none with outcome %s", p.Outcome)
 		}
+		if p.Size < 1 {
+			return fmt.Errorf("size: want the bytes of the raw response with outcome %s, got %d", p.Outcome, p.Size)
+		}
 	default:
 		return fmt.Errorf("outcome: want %s, %s or %s, got %.40q", ResultSucceeded, ResultFailed, ResultTooLarge, string(p.Outcome))
 	}

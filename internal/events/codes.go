@@ -19,8 +19,15 @@ const (
 	CodeNotReadOnly       Code = "NOT_READ_ONLY"
 	CodeRunNotActive      Code = "RUN_NOT_ACTIVE"
 	CodeDeadlineExceeded  Code = "DEADLINE_EXCEEDED"
+	CodeRunReleased       Code = "RUN_RELEASED"
 	CodeDuplicateToolCall Code = "DUPLICATE_TOOL_CALL"
 	CodeBudgetExhausted   Code = "BUDGET_EXHAUSTED"
+)
+
+// Refusals of a model call or report.
+const (
+	CodeRetryNotAllowed Code = "RETRY_NOT_ALLOWED"
+	CodeAttemptNotOpen  Code = "ATTEMPT_NOT_OPEN"
 )
 
 // Refusals of a start.
@@ -83,6 +90,9 @@ func sentences() []sentence {
 		{CodeNotReadOnly, "The call is not read-only; only read-only tools may be called."},
 		{CodeRunNotActive, "The run has ended."},
 		{CodeDeadlineExceeded, "The deadline of the run has passed."},
+		{CodeRunReleased, "The run is released: it may finish, and not call any more."},
+		{CodeRetryNotAllowed, "The retry policy allows no further attempt of this operation."},
+		{CodeAttemptNotOpen, "No such attempt of this operation is under way."},
 		{CodeDuplicateToolCall, "This tool call id was used before in this run; the first call stands."},
 		{CodeBudgetExhausted, "A limit of the run is used up; the run has ended."},
 		{CodeRunExists, "A run with this id exists already."},

@@ -23,7 +23,7 @@ type Inbound struct {
 	Source   string
 	Trace    Trace
 	Data     []byte // as it was sent
-	Payload  any    // *RunStart, *ToolCall, *ToolResult, *RunCancel or *RunFinish; nil for a tick
+	Payload  any    // a pointer to the payload of the verb, such as *ToolCall; nil for a tick
 	Problem  error
 }
 
@@ -222,6 +222,12 @@ func decodePayload(verb Verb, eventType string, data []byte) (any, error) {
 		return decodeAs[ToolCall](data)
 	case VerbToolResult:
 		return decodeAs[ToolResult](data)
+	case VerbModelCall:
+		return decodeAs[ModelCall](data)
+	case VerbModelReport:
+		return decodeAs[ModelReport](data)
+	case VerbProgressReport:
+		return decodeAs[ProgressReport](data)
 	case VerbRunCancel:
 		return decodeAs[RunCancel](data)
 	case VerbRunFinish:

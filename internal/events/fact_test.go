@@ -42,7 +42,18 @@ func payloads() []events.Payload {
 		&events.ToolSettled{ToolCallID: "c1", Tool: "search", Call: 2, Status: events.StatusError, Evidence: events.EvidenceError, Code: events.CodeBudgetExhausted, Message: events.CodeBudgetExhausted.Message(), RawBytes: 4000, Limit: "run_bytes"},
 		&events.ToolLate{RunID: "r1", ToolCallID: "c1", Call: 2, Outcome: events.ResultFailed, RawBytes: 9},
 		&events.RunEnding{Outcome: events.OutcomeBudgetExhausted, Reason: "BUDGET_EXHAUSTED", Limit: "tool_calls"},
-		&events.RunProgress{Observed: []events.Observation{{ToolCallID: "c1", Tool: "search", Call: 2, Evidence: events.EvidenceNone}}, LeftOut: map[string]int64{"ERROR": 2, "EXPIRED": 1}},
+		&events.RunProgress{Observed: []events.Observation{{ToolCallID: "c1", Tool: "search", Call: 2, Evidence: events.EvidenceNone}}, LeftOut: map[string]int64{"ERROR": 2, "EXPIRED": 1}, Steps: 3, Final: true},
+		&events.ModelGranted{Operation: events.OperationIntentRouter, OperationID: "o|1", Attempt: 2},
+		&events.ModelRejected{RunID: "r1", Intent: events.VerbModelCall, Operation: events.OperationSemanticGuard, OperationID: "o1", Code: events.CodeBudgetExhausted, Message: events.CodeBudgetExhausted.Message(), Limit: "model_calls"},
+		&events.ModelRejected{RunID: "r1", Intent: events.VerbModelReport, Code: events.CodeInvalidEnvelope, Message: events.CodeInvalidEnvelope.Message()},
+		&events.ModelRecorded{Operation: events.OperationIntentRouter, OperationID: "o1", Attempt: 1, Outcome: events.AttemptFailed, Failure: events.FailureTimeout},
+		&events.ModelRecorded{Operation: events.OperationIntentRouter, OperationID: "o1", Attempt: 2, Outcome: events.AttemptSucceeded, Usage: &events.TokenUsage{}},
+		&events.ModelRecorded{Operation: events.OperationDiagnosisAgent, OperationID: "o2", Attempt: 1, Outcome: events.AttemptSucceeded, Usage: &events.TokenUsage{InputTokens: 1, OutputTokens: 2, TotalTokens: 1 << 40}, Limit: "total_tokens"},
+		&events.ProgressAccepted{Step: 2, Claims: 3, Final: true},
+		&events.ProgressInvalid{RunID: "r1", Code: events.InvalidProgressProtocol, Message: "Repair it.", Step: 4, RepairsLeft: 2,
+			Violations: []events.Violation{{Code: events.ViolationEnvelope, Claim: -1}, {Code: events.ViolationNoEvidence, Claim: 31, ToolCallID: "c1"}}},
+		&events.ProgressInvalid{RunID: "r1", Code: string(events.CodeRunNotActive), Message: events.CodeRunNotActive.Message()},
+		&events.RunReleased{Reason: events.ReleaseStalled, GraceUntil: later},
 		&events.RunTerminated{Outcome: events.OutcomeSuccess, Reason: "FINISHED_BY_AGENT", EndedAt: decidedAt, Calls: map[string]int64{"READY": 1, "ERROR": 2},
 			Usage: events.Usage{ModelCalls: 1, ToolCalls: 3, CallsByTool: map[string]int64{"search": 2, "a/b.c": 1}, InputTokens: 4, OutputTokens: 5, TotalTokens: 9, UnknownUsage: 1, RunBytes: 77}},
 	}
@@ -77,8 +88,8 @@ func TestEveryFactComesBackAsItWasEncoded(t *testing.T) {
 			}
 		}
 	}
-	if len(kinds) != 9 {
-		t.Errorf("%d kinds were tried, want 9", len(kinds))
+	if len(kinds) != 15 {
+		t.Errorf("%d kinds were tried, want 15", len(kinds))
 	}
 }
 
@@ -111,8 +122,40 @@ func TestTheOrderOfAMapDoesNotReachAFact(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := string(encoded.Data), `{"observed":[],"left_out":{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6,"g":7,"h":8}}`; got != want {
+		if got, want := string(encoded.Data), `{"observed":[],"left_out":{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6,"g":7,"h":8},"steps":0,"final":false}`; got != want {
 			t.Fatalf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestUnknownUsageShowsAsNullAndKnownZeroAsZero(t *testing.T) {
+	for data, usage := range map[string]*events.TokenUsage{
+		`{"operation":"INTENT_ROUTER","operation_id":"o1","attempt":1,"outcome":"SUCCEEDED","usage":null}`:                                                  nil,
+		`{"operation":"INTENT_ROUTER","operation_id":"o1","attempt":1,"outcome":"SUCCEEDED","usage":{"input_tokens":0,"output_tokens":0}}`:                  {},
+		`{"operation":"INTENT_ROUTER","operation_id":"o1","attempt":1,"outcome":"SUCCEEDED","usage":{"input_tokens":3,"output_tokens":0,"total_tokens":4}}`: {InputTokens: 3, TotalTokens: 4},
+	} {
+		fact := factOf(&events.ModelRecorded{Operation: events.OperationIntentRouter, OperationID: "o1", Attempt: 1, Outcome: events.AttemptSucceeded, Usage: usage})
+		encoded, err := fact.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(encoded.Data); got != data {
+			t.Errorf("got  %s\nwant %s", got, data)
+		}
+	}
+}
+
+func TestUsageWithAnUnknownNumberIsNoFact(t *testing.T) {
+	s := wire(t)
+	fact := factOf(&events.ModelRecorded{Operation: events.OperationIntentRouter, OperationID: "o1", Attempt: 1, Outcome: events.AttemptSucceeded})
+	encoded, err := fact.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, usage := range []string{`{}`, `{"input_tokens":1}`, `{"input_tokens":null,"output_tokens":1}`, `{"input_tokens":1,"output_tokens":1,"more":1}`, `7`} {
+		data := strings.Replace(string(encoded.Data), "null", usage, 1)
+		if f, _, err := events.DecodeFact(s, fact.Subject(s), encoded.Header, []byte(data)); err == nil {
+			t.Errorf("%s: read as %+v", usage, f.Payload)
 		}
 	}
 }

@@ -11,15 +11,21 @@ type Kind string
 
 // The facts. See docs/protocol.md for when each is published.
 const (
-	KindRunStarted    Kind = "run.started"
-	KindRunRejected   Kind = "run.rejected"
-	KindToolReserved  Kind = "tool.reserved"
-	KindToolRejected  Kind = "tool.rejected"
-	KindToolSettled   Kind = "tool.settled"
-	KindToolLate      Kind = "tool.late"
-	KindRunEnding     Kind = "run.ending"
-	KindRunProgress   Kind = "run.progress"
-	KindRunTerminated Kind = "run.terminated"
+	KindRunStarted       Kind = "run.started"
+	KindRunRejected      Kind = "run.rejected"
+	KindToolReserved     Kind = "tool.reserved"
+	KindToolRejected     Kind = "tool.rejected"
+	KindToolSettled      Kind = "tool.settled"
+	KindToolLate         Kind = "tool.late"
+	KindModelGranted     Kind = "model.granted"
+	KindModelRejected    Kind = "model.rejected"
+	KindModelRecorded    Kind = "model.recorded"
+	KindProgressAccepted Kind = "progress.accepted"
+	KindProgressInvalid  Kind = "progress.invalid"
+	KindRunReleased      Kind = "run.released"
+	KindRunEnding        Kind = "run.ending"
+	KindRunProgress      Kind = "run.progress"
+	KindRunTerminated    Kind = "run.terminated"
 )
 
 // Type gives the CloudEvents type of the fact.
@@ -150,6 +156,8 @@ type Observation struct {
 type RunProgress struct {
 	Observed []Observation    `json:"observed"`
 	LeftOut  map[string]int64 `json:"left_out,omitempty"`
+	Steps    int              `json:"steps"` // reports that were accepted
+	Final    bool             `json:"final"` // whether the last was a final one
 }
 
 // RunTerminated is the last fact of a run and closes its chain.
@@ -203,6 +211,18 @@ func NewPayload(kind Kind) Payload {
 		return &ToolSettled{}
 	case KindToolLate:
 		return &ToolLate{}
+	case KindModelGranted:
+		return &ModelGranted{}
+	case KindModelRejected:
+		return &ModelRejected{}
+	case KindModelRecorded:
+		return &ModelRecorded{}
+	case KindProgressAccepted:
+		return &ProgressAccepted{}
+	case KindProgressInvalid:
+		return &ProgressInvalid{}
+	case KindRunReleased:
+		return &RunReleased{}
 	case KindRunEnding:
 		return &RunEnding{}
 	case KindRunProgress:

@@ -29,6 +29,9 @@ func FuzzDecode(f *testing.F) {
 	f.Add(agent+"run.start", envelope, []byte(`{"run_id":"r1","session_id":"s","deadline":"2026-01-01T00:00:00Z","limits":{"tool_calls":1}}`))
 	f.Add(agent+"run.cancel", envelope, []byte(`{"run_id":"r1","reason":"USER_REQUESTED"}`))
 	f.Add(agent+"run.finish", envelope, []byte(`{"run_id":"r1","outcome":"SUCCESS"}`))
+	f.Add(agent+"model.call", envelope, []byte(`{"run_id":"r1","operation":"INTENT_ROUTER","operation_id":"o1"}`))
+	f.Add(agent+"model.report", envelope, []byte(`{"run_id":"r1","operation":"INTENT_ROUTER","operation_id":"o1","attempt":1,"outcome":"FAILED","failure":"TIMEOUT","usage":{"input_tokens":1,"output_tokens":null}}`))
+	f.Add(agent+"progress.report", envelope, []byte(`{"run_id":"r1","step":1,"claims":[{"text":"x","negative":true,"supports":["c1"]}],"final":null}`))
 	f.Add("harness.v1.part.5.in.executor.web.r1.tool.result", envelope, []byte(`{"outcome":"SUCCEEDED","result":"\ud800"}`))
 	f.Add("harness.v1.part.5.tick.r1", "", []byte(nil))
 	subjects, err := NewSubjects(DefaultPrefix)
@@ -118,6 +121,9 @@ func FuzzDecodeFact(f *testing.F) {
 	const attributes = "ce-causationid: e1\nce-causationsequence: 7\nce-decision: true\nce-rulesversion: 1\nce-sequence: 00000000000000000003\nce-time: 2026-01-01T12:00:00.123Z"
 	f.Add("harness.v1.fact.alice.r1.tool.settled", attributes, []byte(`{"tool_call_id":"c1","tool":"t","call":2,"status":"READY","evidence":"NO_EVIDENCE","result":[ ],"raw_bytes":2,"raw_stored":true}`))
 	f.Add("harness.v1.fact.alice.r1.run.terminated", attributes, []byte(`{"outcome":"SUCCESS","ended_at":"2026-01-01T12:00:00Z","usage":{"calls_by_tool":{"a":1}},"calls":{"READY":1}}`))
+	f.Add("harness.v1.fact.alice.r1.model.recorded", attributes, []byte(`{"operation":"INTENT_ROUTER","operation_id":"o1","attempt":2,"outcome":"SUCCEEDED","usage":{"input_tokens":1,"output_tokens":2}}`))
+	f.Add("harness.v1.fact.alice.r1.progress.invalid", attributes, []byte(`{"run_id":"r1","code":"INVALID_PROGRESS_PROTOCOL","message":"m","step":1,"violations":[{"code":"NO_EVIDENCE","claim":0}],"repairs_left":1}`))
+	f.Add("harness.v1.fact.alice.r1.run.released", attributes, []byte(`{"reason":"PROGRESS_STALLED","grace_until":"2026-01-01T12:00:00Z"}`))
 	f.Add("harness.v1.outside.bob.r1.run.rejected.in-7", "ce-rulesversion: 1", []byte(`{}`))
 	f.Fuzz(func(t *testing.T, subject, headers string, data []byte) {
 		fact, digest, err := DecodeFact(subjects, subject, headerOf(headers), data)

@@ -52,6 +52,14 @@ func TestEveryPayloadIsReadMemberByMember(t *testing.T) {
 			&events.RunCancel{RunID: "r1", Reason: "CLIENT_DISCONNECTED"}},
 		{events.VerbRunFinish, `{"run_id":"r1","outcome":"FAILED"}`,
 			&events.RunFinish{RunID: "r1", Outcome: "FAILED"}},
+		{events.VerbModelCall, `{"run_id":"r1","operation":"EVIDENCE_REPAIR","operation_id":"o|1"}`,
+			&events.ModelCall{RunID: "r1", Operation: "EVIDENCE_REPAIR", OperationID: "o|1"}},
+		{events.VerbModelReport, `{"run_id":"r1","operation":"SEMANTIC_GUARD","operation_id":"o1","attempt":2,"outcome":"FAILED","failure":"RATE_LIMITED","usage":{"input_tokens":3,"output_tokens":0,"total_tokens":1099511627776}}`,
+			&events.ModelReport{RunID: "r1", Operation: "SEMANTIC_GUARD", OperationID: "o1", Attempt: 2, Outcome: "FAILED", Failure: "RATE_LIMITED", Usage: &events.TokenUsage{InputTokens: 3, TotalTokens: 1 << 40}}},
+		{events.VerbModelReport, `{"run_id":"r1","operation":"DIAGNOSIS_AGENT","operation_id":"o1","attempt":1,"outcome":"SUCCEEDED","failure":null,"usage":null}`,
+			&events.ModelReport{RunID: "r1", Operation: "DIAGNOSIS_AGENT", OperationID: "o1", Attempt: 1, Outcome: "SUCCEEDED"}},
+		{events.VerbProgressReport, `{"run_id":"r1","step":7,"claims":[{"text":"nothing é","negative":true,"supports":["c1","c|2"]},{"text":"x","supports":[]}],"final":true}`,
+			&events.ProgressReport{RunID: "r1", Step: 7, Final: true, Claims: []events.Claim{{Text: "nothing é", Negative: true, Supports: []string{"c1", "c|2"}}, {Text: "x", Supports: []string{}}}}},
 	} {
 		in := decodeVerb(t, c.verb, c.data)
 		if in.Problem != nil {
@@ -72,6 +80,10 @@ func TestDataThatDoNotFitTheVerbAreAProblemOfAReadableEvent(t *testing.T) {
 	result := func(rest string) string {
 		return `{"run_id":"r1","tool_call_id":"c1","dispatch_id":"r1.2",` + rest + `}`
 	}
+	attempt := func(rest, number string) string {
+		return `{"run_id":"r1","operation":"INTENT_ROUTER","operation_id":"o1","attempt":` + number + `,` + rest + `}`
+	}
+	claims := func(list string) string { return `{"run_id":"r1","step":1,"claims":[` + list + `]}` }
 	for _, c := range []struct {
 		verb events.Verb
 		data string
@@ -108,13 +120,34 @@ func TestDataThatDoNotFitTheVerbAreAProblemOfAReadableEvent(t *testing.T) {
 		{events.VerbRunStart, start(`"2026-01-01T12:00:00Z"`, `{"toolCalls":2}`), "unknown"},
 		{events.VerbToolResult, result(`"outcome":"SUCCEEDED"`), "result: want a JSON value"},
 		{events.VerbToolResult, result(`"outcome":"TOO_LARGE","result":1`), "result: want none"},
-		{events.VerbToolResult, result(`"outcome":"TOO_LARGE","size":-1`), "size: want zero or more bytes, got -1"},
+		{events.VerbToolResult, result(`"outcome":"TOO_LARGE","size":-1`), "size: want the bytes of the raw response with outcome TOO_LARGE, got -1"},
+		{events.VerbToolResult, result(`"outcome":"TOO_LARGE"`), "size: want the bytes of the raw response with outcome TOO_LARGE, got 0"},
+		{events.VerbToolResult, result(`"outcome":"FAILED","size":-1`), "size: want zero or more bytes, got -1"},
 		{events.VerbToolResult, result(`"outcome":"succeeded","result":1`), "outcome: want SUCCEEDED, FAILED or TOO_LARGE"},
 		{events.VerbToolResult, result(`"outcome":""`), "outcome: want"},
 		{events.VerbToolResult, result(`"result":1`), "outcome: want"},
 		{events.VerbRunCancel, `{"run_id":"r1"}`, "reason: want CLIENT_DISCONNECTED"},
 		{events.VerbRunCancel, `{"run_id":"r1","reason":"BORED"}`, "reason: want CLIENT_DISCONNECTED"},
 		{events.VerbRunCancel, `{"run_id":"r1","reason":"DEADLINE_EXCEEDED"}`, "reason: want CLIENT_DISCONNECTED"}, // the core's own
+		{events.VerbModelCall, `{"run_id":"r1","operation":"TOOL_CALL","operation_id":"o1"}`, `operation: want INTENT_ROUTER, SEMANTIC_GUARD, DIAGNOSIS_AGENT or EVIDENCE_REPAIR, got "TOOL_CALL"`},
+		{events.VerbModelCall, `{"run_id":"r1","operation_id":"o1"}`, "operation: want"},
+		{events.VerbModelReport, attempt(`"outcome":"SUCCEEDED"`, "0"), "attempt: want 1 or more, got 0"},
+		{events.VerbModelReport, `{"run_id":"r1","operation":"X","operation_id":"o1","attempt":1,"outcome":"SUCCEEDED"}`, "operation: want"},
+		{events.VerbModelReport, attempt(`"outcome":"DONE"`, "1"), `outcome: want SUCCEEDED or FAILED, got "DONE"`},
+		{events.VerbModelReport, attempt(`"outcome":"SUCCEEDED","failure":"UNKNOWN"`, "1"), `failure: want none with outcome SUCCEEDED, got "UNKNOWN"`},
+		{events.VerbModelReport, attempt(`"outcome":"FAILED"`, "1"), "failure: want a failure class such as TRANSPORT or UNKNOWN"},
+		{events.VerbModelReport, attempt(`"outcome":"FAILED","failure":"transport"`, "1"), `failure: want a failure class such as TRANSPORT or UNKNOWN, got "transport"`},
+		{events.VerbModelReport, attempt(`"outcome":"SUCCEEDED","usage":{"input_tokens":1}`, "1"), "want input_tokens and output_tokens, or null"},
+		{events.VerbModelReport, attempt(`"outcome":"SUCCEEDED","usage":{"input_tokens":1,"output_tokens":-1}`, "1"), "usage: want numbers of tokens from 0 to 1099511627776, or null where they are unknown, got -1"},
+		{events.VerbModelReport, attempt(`"outcome":"SUCCEEDED","usage":{"input_tokens":1,"output_tokens":1,"total_tokens":1099511627777}`, "1"), "usage: want numbers"},
+		{events.VerbModelReport, attempt(`"outcome":"SUCCEEDED","usage":{"prompt_tokens":1}`, "1"), "unknown object member name"},
+		{events.VerbProgressReport, `{"run_id":"r1","step":0,"claims":[]}`, "step: want 1 or more, got 0"},
+		{events.VerbProgressReport, `{"run_id":"r1","step":1}`, "claims: want a list of at most 32, got 0"},
+		{events.VerbProgressReport, claims(strings.Repeat(`{"text":"x","supports":[]},`, 32) + `{"text":"x","supports":[]}`), "claims: want a list of at most 32, got 33"},
+		{events.VerbProgressReport, claims(`{"text":"x","supports":[]},{"text":"","supports":[]}`), "claims[1].text: want 1 to 2048 bytes, got 0"},
+		{events.VerbProgressReport, claims(`{"text":"` + strings.Repeat("é", 1024) + `x","supports":[]}`), "claims[0].text: want 1 to 2048 bytes, got 2049"},
+		{events.VerbProgressReport, claims(`{"text":"x","supports":["a"` + strings.Repeat(`,"a"`, 32) + `]}`), "claims[0].supports: want at most 32, got 33"},
+		{events.VerbProgressReport, claims(`{"text":"x","supports":["` + strings.Repeat("a", 262_144) + `"]},{"text":"x","supports":["b"]}`), "claims: want call ids of at most 262144 bytes in all, got 262145"},
 		{events.VerbRunFinish, `{"run_id":"r1"}`, "outcome: want SUCCESS or FAILED"},
 		{events.VerbRunFinish, `{"run_id":"r1","outcome":"CANCELLED"}`, "outcome: want SUCCESS or FAILED"},
 		{events.VerbRunFinish, `{"run_id":"r1","outcome":"success"}`, "outcome: want SUCCESS or FAILED"},
@@ -175,10 +208,22 @@ func TestTheTypeMustBeThatOfTheVerb(t *testing.T) {
 	}
 }
 
+func TestTheTotalIsAsTheProviderCountsItAndAtLeastTheSum(t *testing.T) {
+	for usage, want := range map[events.TokenUsage]int64{
+		{}: 0, {InputTokens: 2, OutputTokens: 3}: 5, {InputTokens: 2, OutputTokens: 3, TotalTokens: 4}: 5,
+		{InputTokens: 2, OutputTokens: 3, TotalTokens: 5}: 5, {InputTokens: 2, OutputTokens: 3, TotalTokens: 9}: 9,
+		{InputTokens: 1 << 40, OutputTokens: 1 << 40}: 1 << 41,
+	} {
+		if got := usage.Total(); got != want {
+			t.Errorf("%+v: %d in all, want %d", usage, got, want)
+		}
+	}
+}
+
 func TestEveryCodeHasOneFixedSentence(t *testing.T) {
 	codes := events.Codes()
-	if len(codes) != 24 {
-		t.Errorf("the set has %d codes, want 24", len(codes))
+	if len(codes) != 27 {
+		t.Errorf("the set has %d codes, want 27", len(codes))
 	}
 	seen := map[string]events.Code{}
 	for _, code := range codes {

@@ -15,23 +15,28 @@ import (
 )
 
 var inboundVerbs = []events.Verb{
-	events.VerbRunStart, events.VerbToolCall, events.VerbToolResult, events.VerbRunCancel, events.VerbRunFinish,
+	events.VerbRunStart, events.VerbToolCall, events.VerbToolResult, events.VerbModelCall, events.VerbModelReport,
+	events.VerbProgressReport, events.VerbRunCancel, events.VerbRunFinish,
 }
 
 var factKinds = []events.Kind{
 	events.KindRunStarted, events.KindRunRejected, events.KindToolReserved, events.KindToolRejected, events.KindToolSettled,
-	events.KindToolLate, events.KindRunEnding, events.KindRunProgress, events.KindRunTerminated,
+	events.KindToolLate, events.KindModelGranted, events.KindModelRejected, events.KindModelRecorded,
+	events.KindProgressAccepted, events.KindProgressInvalid, events.KindRunReleased, events.KindRunEnding, events.KindRunProgress, events.KindRunTerminated,
 }
 
 // goTypes gives an empty Go value for each event type.
 func goTypes() map[string]any {
 	types := map[string]any{
-		events.VerbRunStart.Type():   &events.RunStart{},
-		events.VerbToolCall.Type():   &events.ToolCall{},
-		events.VerbToolResult.Type(): &events.ToolResult{},
-		events.VerbRunCancel.Type():  &events.RunCancel{},
-		events.VerbRunFinish.Type():  &events.RunFinish{},
-		events.TypeDispatch:          &events.Dispatch{},
+		events.VerbRunStart.Type():       &events.RunStart{},
+		events.VerbToolCall.Type():       &events.ToolCall{},
+		events.VerbToolResult.Type():     &events.ToolResult{},
+		events.VerbModelCall.Type():      &events.ModelCall{},
+		events.VerbModelReport.Type():    &events.ModelReport{},
+		events.VerbProgressReport.Type(): &events.ProgressReport{},
+		events.VerbRunCancel.Type():      &events.RunCancel{},
+		events.VerbRunFinish.Type():      &events.RunFinish{},
+		events.TypeDispatch:              &events.Dispatch{},
 	}
 	for _, kind := range factKinds {
 		types[kind.Type()] = events.NewPayload(kind)
@@ -50,13 +55,27 @@ func schemaRegistry(t *testing.T) *schemas.Registry {
 
 // schemaNode is as much of a schema as these tests look at.
 type schemaNode struct {
-	Type       string                `json:"type"`
-	Enum       []string              `json:"enum"`
+	Type       typeNames             `json:"type"`
+	Enum       []string              `json:"enum"` // null stands as ""
 	Properties map[string]schemaNode `json:"properties"`
 	Items      *schemaNode           `json:"items"`
 	Required   []string              `json:"required"`
 	Examples   []jsontext.Value      `json:"examples"`
 }
+
+// typeNames is the type of a value, or several.
+type typeNames []string
+
+func (n *typeNames) UnmarshalJSON(data []byte) error {
+	if jsontext.Value(data).Kind() == '[' {
+		return json.Unmarshal(data, (*[]string)(n))
+	}
+	*n = []string{""}
+	return json.Unmarshal(data, &(*n)[0])
+}
+
+// nullable reports whether null is one of the types.
+func (n typeNames) nullable() bool { return slices.Contains(n, "null") }
 
 func schemaOf(t *testing.T, eventType string) schemaNode {
 	t.Helper()
@@ -72,7 +91,7 @@ func schemaOf(t *testing.T, eventType string) schemaNode {
 }
 
 func TestEveryEventTypeHasASchemaAndNoOtherDoes(t *testing.T) {
-	want := make([]string, 0, 15)
+	want := make([]string, 0, 24)
 	for eventType := range goTypes() {
 		want = append(want, eventType)
 		if got := schemas.URI(eventType); got != events.SchemaURI(eventType) {
@@ -174,6 +193,10 @@ func TestTheMembersOfEachGoTypeAreThoseOfItsSchema(t *testing.T) {
 	}
 }
 
+// alwaysWritten may be left out by others, and stands as null in what Go writes:
+// unknown usage shows.
+const alwaysWritten = "harness.model.report.v1.usage"
+
 // compareMembers compares names, types and what may be left out, level by level.
 func compareMembers(t *testing.T, place string, goType reflect.Type, schema schemaNode) {
 	t.Helper()
@@ -186,8 +209,12 @@ func compareMembers(t *testing.T, place string, goType reflect.Type, schema sche
 			t.Errorf("%s.%s: not in the schema", place, name)
 			continue
 		}
-		if optional := options != ""; optional == slices.Contains(schema.Required, name) {
+		optional := options != "" || place+"."+name == alwaysWritten
+		if optional == slices.Contains(schema.Required, name) {
 			t.Errorf("%s.%s: may be left out in Go: %t, and the schema says otherwise", place, name, optional)
+		}
+		if property.Type.nullable() && !optional && goType.Field(field).Type.Kind() != reflect.Pointer {
+			t.Errorf("%s.%s: may be null in the schema, and Go has no place for that", place, name)
 		}
 		compareType(t, place+"."+name, goType.Field(field).Type, property)
 	}
@@ -209,7 +236,7 @@ func compareType(t *testing.T, place string, goType reflect.Type, schema schemaN
 		return // any JSON value
 	case goType == reflect.TypeFor[time.Time](), goType.Kind() == reflect.String:
 		want = "string"
-	case goType.Kind() == reflect.Int64, goType.Kind() == reflect.Uint64:
+	case goType.Kind() == reflect.Int, goType.Kind() == reflect.Int64, goType.Kind() == reflect.Uint64:
 		want = "integer"
 	case goType.Kind() == reflect.Bool:
 		want = "boolean"
@@ -220,9 +247,9 @@ func compareType(t *testing.T, place string, goType reflect.Type, schema schemaN
 		compareMembers(t, place, goType, schema)
 	case goType.Kind() == reflect.Slice:
 		want = "array"
-		compareMembers(t, place+"[]", goType.Elem(), *schema.Items)
+		compareType(t, place+"[]", goType.Elem(), *schema.Items)
 	}
-	if schema.Type != want {
+	if got := slices.DeleteFunc(slices.Clone(schema.Type), func(s string) bool { return s == "null" }); len(got) != 1 || got[0] != want {
 		t.Errorf("%s: Go %s, schema %q, want %q", place, goType, schema.Type, want)
 	}
 }
@@ -230,72 +257,109 @@ func compareType(t *testing.T, place string, goType reflect.Type, schema schemaN
 // TestClosedSetsAreTheEnumsOfTheSchemas: each set stands here once more, so that
 // a value that is added in Go or in a schema alone is noticed.
 func TestClosedSetsAreTheEnumsOfTheSchemas(t *testing.T) {
-	codes := make([]string, 0, 24)
-	for _, code := range events.Codes() {
-		codes = append(codes, string(code))
-	}
+	codes := texts(events.Codes()...)
 	limits := memberNames(reflect.TypeFor[events.Limits]())
 	outcomes := texts(events.OutcomeSuccess, events.OutcomeFailed, events.OutcomeCancelled, events.OutcomeTimedOut, events.OutcomeBudgetExhausted)
 	principals := texts(events.CancelClientDisconnected, events.CancelUserRequested, events.CancelOperatorRequested)
-	reasons := append([]string{"FINISHED_BY_AGENT"}, append(principals, texts(events.CancelDeadlineExceeded, events.CancelBudgetExhausted)...)...)
+	released := texts(events.ReleaseProtocolViolated, events.ReleaseStalled)
+	reasons := slices.Concat([]string{"FINISHED_BY_AGENT"}, principals, texts(events.CancelDeadlineExceeded, events.CancelBudgetExhausted), released)
 	evidence := texts(events.EvidenceFound, events.EvidenceNone)
 	results := texts(events.ResultSucceeded, events.ResultFailed, events.ResultTooLarge)
-	sets := map[string][]string{
-		"run.start": nil, "tool.call": nil, "tool.dispatch": nil, "run.started": nil, "tool.reserved": nil,
-		"tool.result outcome":    results,
-		"run.cancel reason":      principals,
-		"run.finish outcome":     texts(events.OutcomeSuccess, events.OutcomeFailed),
-		"run.rejected code":      codes,
-		"run.rejected limit":     limits,
-		"run.rejected intent":    texts(events.VerbRunStart, events.VerbRunCancel, events.VerbRunFinish),
-		"tool.rejected code":     codes,
-		"tool.rejected limit":    limits,
-		"tool.settled code":      codes,
-		"tool.settled limit":     limits,
-		"tool.settled status":    texts(events.StatusReady, events.StatusError),
-		"tool.settled evidence":  append(evidence, string(events.EvidenceError)),
-		"tool.late outcome":      results,
-		"run.ending outcome":     outcomes,
-		"run.ending reason":      reasons,
-		"run.ending limit":       limits,
-		"run.progress evidence":  evidence,
-		"run.terminated outcome": outcomes,
-		"run.terminated reason":  reasons,
-	}
-	seen := map[string]bool{}
+	operations := texts(events.OperationIntentRouter, events.OperationSemanticGuard, events.OperationDiagnosisAgent, events.OperationEvidenceRepair)
+	attempts := texts(events.AttemptSucceeded, events.AttemptFailed)
+	failures := texts(events.FailureTransport, events.FailureTimeout, events.FailureRateLimited, events.FailureUnavailable, events.FailureInvalidResponse,
+		events.FailureCancelled, events.FailureDeadlineExceeded, events.FailureBudgetExhausted, events.FailureNoEvidence,
+		events.FailureBusinessRejection, events.FailureUnknown)
+	violations := texts(events.ViolationEnvelope, events.ViolationStep, events.ViolationUnsupported, events.ViolationUnknownCall, events.ViolationNotReady,
+		events.ViolationExpired, events.ViolationNoEvidence, events.ViolationRepeated, events.ViolationAlreadyFinal)
+	compareEnums(t, map[string][]string{
+		"tool.result outcome":              results,
+		"run.cancel reason":                principals,
+		"run.finish outcome":               texts(events.OutcomeSuccess, events.OutcomeFailed),
+		"model.call operation":             operations,
+		"model.report operation":           operations,
+		"model.report outcome":             attempts,
+		"model.report failure":             append(slices.Clone(failures), ""), // null
+		"run.rejected code":                codes,
+		"run.rejected limit":               limits,
+		"run.rejected intent":              texts(events.VerbRunStart, events.VerbRunCancel, events.VerbRunFinish),
+		"tool.rejected code":               codes,
+		"tool.rejected limit":              limits,
+		"tool.settled code":                codes,
+		"tool.settled limit":               limits,
+		"tool.settled status":              texts(events.StatusReady, events.StatusError),
+		"tool.settled evidence":            append(slices.Clone(evidence), string(events.EvidenceError)),
+		"tool.late outcome":                results,
+		"model.granted operation":          operations,
+		"model.rejected operation":         operations,
+		"model.rejected intent":            texts(events.VerbModelCall, events.VerbModelReport),
+		"model.rejected code":              codes,
+		"model.rejected limit":             limits,
+		"model.recorded operation":         operations,
+		"model.recorded outcome":           attempts,
+		"model.recorded failure":           failures,
+		"model.recorded limit":             limits,
+		"progress.invalid code":            append(slices.Clone(codes), events.InvalidProgressProtocol),
+		"progress.invalid violations code": violations,
+		"run.released reason":              released,
+		"run.ending outcome":               outcomes,
+		"run.ending reason":                reasons,
+		"run.ending limit":                 limits,
+		"run.progress observed evidence":   evidence,
+		"run.terminated outcome":           outcomes,
+		"run.terminated reason":            reasons,
+	})
+}
+
+// compareEnums compares the enums of all schemas with the sets, under their
+// places.
+func compareEnums(t *testing.T, sets map[string][]string) {
+	t.Helper()
+	enums := map[string][]string{}
 	for _, eventType := range schemas.Types() {
-		title := strings.TrimSuffix(strings.TrimPrefix(eventType, "harness."), ".v1")
-		schema := schemaOf(t, eventType)
-		if observed, ok := schema.Properties["observed"]; ok {
-			schema = *observed.Items
-		}
-		for name, property := range schema.Properties {
-			if property.Enum == nil {
-				continue
-			}
-			key := title + " " + name
-			seen[key] = true
-			if got, want := sorted(property.Enum), sorted(sets[key]); !slices.Equal(got, want) {
-				t.Errorf("%s\nschema %q\nGo     %q", key, got, want)
-			}
+		collectEnums(strings.TrimSuffix(strings.TrimPrefix(eventType, "harness."), ".v1"), schemaOf(t, eventType), enums)
+	}
+	for place, enum := range enums {
+		if got, want := sorted(enum), sorted(sets[place]); !slices.Equal(got, want) {
+			t.Errorf("%s\nschema %q\nGo     %q", place, got, want)
 		}
 	}
-	for key, set := range sets {
-		if set != nil && !seen[key] {
-			t.Errorf("%s: the schema has no enum", key)
+	for place := range sets {
+		if enums[place] == nil {
+			t.Errorf("%s: the schema has no enum", place)
 		}
+	}
+}
+
+func collectEnums(place string, schema schemaNode, into map[string][]string) {
+	if schema.Enum != nil {
+		into[place] = schema.Enum
+	}
+	if schema.Items != nil {
+		collectEnums(place, *schema.Items, into)
+	}
+	for name, property := range schema.Properties {
+		collectEnums(place+" "+name, property, into)
 	}
 }
 
 func TestEveryMessageFitsTheSchemas(t *testing.T) {
 	registry := schemaRegistry(t)
 	for _, code := range events.Codes() {
-		data, err := json.Marshal(&events.ToolRejected{RunID: "r", Code: code, Message: code.Message()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := registry.Validate(events.KindToolRejected.Type(), data); err != nil {
-			t.Errorf("%s: %v", code, err)
+		for _, p := range []events.Payload{
+			&events.RunRejected{RunID: "r", Intent: events.VerbRunStart, Code: code, Message: code.Message()},
+			&events.ToolRejected{RunID: "r", Code: code, Message: code.Message()},
+			&events.ModelRejected{RunID: "r", Intent: events.VerbModelCall, Code: code, Message: code.Message()},
+			&events.ProgressInvalid{RunID: "r", Code: string(code), Message: code.Message()},
+			&events.ToolSettled{ToolCallID: "c", Tool: "t", Call: 2, Status: events.StatusError, Evidence: events.EvidenceError, Code: code, Message: code.Message()},
+		} {
+			data, err := json.Marshal(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := registry.Validate(p.Kind().Type(), data); err != nil {
+				t.Errorf("%s: %v", code, err)
+			}
 		}
 	}
 }
@@ -316,189 +380,4 @@ func memberNames(t reflect.Type) []string {
 		names[i] = t.Field(i).Tag.Get("json")
 	}
 	return names
-}
-
-// verdict is what the schema and Decode say of data. Where they differ, differ
-// says how, and the test fails as soon as they agree.
-type verdict struct {
-	name   string
-	data   string
-	good   bool
-	differ differs
-}
-
-type differs string
-
-const (
-	agree differs = ""
-	// JSON Schema counts characters and knows 1.0 as an integer; the bytes and
-	// the literal are for Go to judge.
-	schemaCannotSay differs = "schema takes it, Decode does not"
-	// Decode gives these a zero value instead of refusing them.
-	decodeTakesIt differs = "Decode takes it, the schema does not"
-)
-
-const goodLimits = `{"model_calls":1,"tool_calls":1,"calls_per_tool":1,"input_tokens":1,"output_tokens":1,"total_tokens":1,"run_bytes":1}`
-
-func start(deadline, limits string) string {
-	return `{"run_id":"r","session_id":"s","deadline":` + deadline + `,"limits":` + limits + `}`
-}
-
-func withRunBytes(value string) string {
-	return start(`"2026-01-01T00:00:00Z"`, strings.Replace(goodLimits, `"run_bytes":1`, `"run_bytes":`+value, 1))
-}
-
-func call(tool, more string) string {
-	return `{"run_id":"r","tool_call_id":"c","tool":` + tool + more + `}`
-}
-
-func result(more string) string {
-	return `{"run_id":"r","tool_call_id":"c","dispatch_id":"r.1"` + more + `}`
-}
-
-var verdicts = map[events.Verb][]verdict{
-	events.VerbRunStart: {
-		{"good", start(`"2026-01-01T00:00:00Z"`, goodLimits), true, agree},
-		{"milliseconds and offset", start(`"2026-01-01T00:00:00.123+05:30"`, goodLimits), true, agree},
-		{"nanoseconds", start(`"2026-02-28T23:59:59.123456789-12:00"`, goodLimits), true, agree},
-		{"leap day", start(`"2028-02-29T00:00:00Z"`, goodLimits), true, agree},
-		{"limit of zero, for the rules to refuse", withRunBytes("0"), true, agree},
-		{"negative limit, for the rules to refuse", withRunBytes("-1"), true, agree},
-		{"largest limit", withRunBytes("9223372036854775807"), true, agree},
-		{"smallest limit", withRunBytes("-9223372036854775808"), true, agree},
-		{"limit above int64", withRunBytes("9223372036854775808"), false, agree},
-		{"limit below int64", withRunBytes("-9223372036854775809"), false, agree},
-		{"limit with a fraction", withRunBytes("1.5"), false, agree},
-		{"limit as text", withRunBytes(`"1"`), false, agree},
-		{"limit written 1.0", withRunBytes("1.0"), false, schemaCannotSay},
-		{"limit written 1e3", withRunBytes("1e3"), false, schemaCannotSay},
-		{"limit null", withRunBytes("null"), false, decodeTakesIt},
-		{"unknown limit", start(`"2026-01-01T00:00:00Z"`, strings.Replace(goodLimits, "run_bytes", "run_byte", 1)), false, agree},
-		{"one limit missing", start(`"2026-01-01T00:00:00Z"`, strings.Replace(goodLimits, `,"run_bytes":1`, "", 1)), false, decodeTakesIt},
-		{"limits empty", start(`"2026-01-01T00:00:00Z"`, `{}`), false, decodeTakesIt},
-		{"limits null", start(`"2026-01-01T00:00:00Z"`, `null`), false, decodeTakesIt},
-		{"limits missing", `{"run_id":"r","session_id":"s","deadline":"2026-01-01T00:00:00Z"}`, false, decodeTakesIt},
-		{"limits a list", start(`"2026-01-01T00:00:00Z"`, `[]`), false, agree},
-		{"deadline without zone", start(`"2026-01-01T00:00:00"`, goodLimits), false, agree},
-		{"deadline a date", start(`"2026-01-01"`, goodLimits), false, agree},
-		{"deadline a day that is not there", start(`"2026-02-30T00:00:00Z"`, goodLimits), false, agree},
-		{"deadline at 24 o'clock", start(`"2026-01-01T24:00:00Z"`, goodLimits), false, agree},
-		{"deadline in a leap second", start(`"2016-12-31T23:59:60Z"`, goodLimits), false, agree},
-		{"deadline in small letters", start(`"2026-01-01t00:00:00z"`, goodLimits), false, agree},
-		{"deadline with a comma", start(`"2026-01-01T00:00:00,5Z"`, goodLimits), false, agree},
-		{"deadline with a space", start(`"2026-01-01 00:00:00Z"`, goodLimits), false, agree},
-		{"deadline with an offset that is not there", start(`"2026-01-01T00:00:00+24:00"`, goodLimits), false, agree},
-		{"deadline with minutes of an offset that are not there", start(`"2026-01-01T00:00:00+01:60"`, goodLimits), false, agree},
-		{"deadline a number", start(`1767225600`, goodLimits), false, agree},
-		{"deadline null", start(`null`, goodLimits), false, agree},
-		{"deadline missing", `{"run_id":"r","session_id":"s","limits":` + goodLimits + `}`, false, agree},
-		{"run id missing", `{"session_id":"s","deadline":"2026-01-01T00:00:00Z","limits":` + goodLimits + `}`, false, decodeTakesIt},
-		{"run id null", strings.Replace(start(`"2026-01-01T00:00:00Z"`, goodLimits), `"r"`, `null`, 1), false, decodeTakesIt},
-		{"run id a number", strings.Replace(start(`"2026-01-01T00:00:00Z"`, goodLimits), `"r"`, `1`, 1), false, agree},
-		{"session id missing", `{"run_id":"r","deadline":"2026-01-01T00:00:00Z","limits":` + goodLimits + `}`, false, decodeTakesIt},
-		{"session id blank, for the rules to refuse", strings.Replace(start(`"2026-01-01T00:00:00Z"`, goodLimits), `"s"`, `" "`, 1), true, agree},
-		{"unknown member", strings.Replace(start(`"2026-01-01T00:00:00Z"`, goodLimits), `{`, `{"agent":"x",`, 1), false, agree},
-		{"member in another case", strings.Replace(start(`"2026-01-01T00:00:00Z"`, goodLimits), `run_id`, `Run_ID`, 1), false, agree},
-		{"a list", `[]`, false, agree},
-		{"null", `null`, false, agree},
-		{"text", `"x"`, false, agree},
-		{"nothing", ``, false, agree},
-		{"something after it", start(`"2026-01-01T00:00:00Z"`, goodLimits) + `{}`, false, agree},
-		{"a name twice", strings.Replace(start(`"2026-01-01T00:00:00Z"`, goodLimits), `{`, `{"run_id":"r",`, 1), false, agree},
-	},
-	events.VerbToolCall: {
-		{"good", call(`"t"`, `,"arguments":{}`), true, agree},
-		{"both claims", call(`"t"`, `,"arguments":{},"authorized":false,"read_only":true`), true, agree},
-		{"arguments null, for the rules to refuse", call(`"t"`, `,"arguments":null`), true, agree},
-		{"arguments a list, for the rules to refuse", call(`"t"`, `,"arguments":[]`), true, agree},
-		{"arguments text, for the rules to refuse", call(`"t"`, `,"arguments":""`), true, agree},
-		{"arguments of 127 levels", call(`"t"`, `,"arguments":`+strings.Repeat("[", 127)+strings.Repeat("]", 127)), true, agree},
-		{"arguments of a level too many", call(`"t"`, `,"arguments":`+strings.Repeat("[", 128)+strings.Repeat("]", 128)), false, agree},
-		{"a number of 400 digits", call(`"t"`, `,"arguments":{"n":`+strings.Repeat("9", 400)+`}`), true, agree},
-		{"a lone surrogate", call(`"t"`, `,"arguments":{"s":"\ud800"}`), false, agree},
-		{"invalid UTF-8", call(`"t"`, ",\"arguments\":{\"s\":\"\xff\"}"), false, agree},
-		{"a name twice in the arguments", call(`"t"`, `,"arguments":{"a":1,"a":2}`), false, agree},
-		{"arguments missing", call(`"t"`, ``), false, decodeTakesIt},
-		{"tool call id missing", `{"run_id":"r","tool":"t","arguments":{}}`, false, decodeTakesIt},
-		{"tool call id empty, for the rules to refuse", `{"run_id":"r","tool_call_id":"","tool":"t","arguments":{}}`, true, agree},
-		{"tool call id null", `{"run_id":"r","tool_call_id":null,"tool":"t","arguments":{}}`, false, decodeTakesIt},
-		{"tool call id a number", `{"run_id":"r","tool_call_id":7,"tool":"t","arguments":{}}`, false, agree},
-		{"run id missing", `{"tool_call_id":"c","tool":"t","arguments":{}}`, false, decodeTakesIt},
-		{"tool missing", `{"run_id":"r","tool_call_id":"c","arguments":{}}`, false, agree},
-		{"tool empty", call(`""`, `,"arguments":{}`), false, agree},
-		{"tool of 256 characters", call(`"`+strings.Repeat("t", 256)+`"`, `,"arguments":{}`), true, agree},
-		{"tool of 257 characters", call(`"`+strings.Repeat("t", 257)+`"`, `,"arguments":{}`), false, agree},
-		{"tool of 256 characters in 512 bytes", call(`"`+strings.Repeat("é", 256)+`"`, `,"arguments":{}`), false, schemaCannotSay},
-		{"claim as text", call(`"t"`, `,"arguments":{},"authorized":"false"`), false, agree},
-		{"claim null", call(`"t"`, `,"arguments":{},"authorized":null`), false, decodeTakesIt},
-		{"unknown member", call(`"t"`, `,"arguments":{},"owner":"x"`), false, agree},
-	},
-	events.VerbToolResult: {
-		{"succeeded", result(`,"outcome":"SUCCEEDED","result":{"a":1}`), true, agree},
-		{"succeeded with null", result(`,"outcome":"SUCCEEDED","result":null`), true, agree},
-		{"succeeded with a size", result(`,"outcome":"SUCCEEDED","result":"","size":0`), true, agree},
-		{"succeeded without result", result(`,"outcome":"SUCCEEDED"`), false, agree},
-		{"failed", result(`,"outcome":"FAILED"`), true, agree},
-		{"failed with what it said", result(`,"outcome":"FAILED","result":"no route"`), true, agree},
-		{"too large", result(`,"outcome":"TOO_LARGE","size":5000000`), true, agree},
-		{"too large without size", result(`,"outcome":"TOO_LARGE"`), false, decodeTakesIt},
-		{"too large with result", result(`,"outcome":"TOO_LARGE","size":1,"result":""`), false, agree},
-		{"too large with a null result", result(`,"outcome":"TOO_LARGE","size":1,"result":null`), false, agree},
-		{"negative size", result(`,"outcome":"TOO_LARGE","size":-1`), false, agree},
-		{"size above int64", result(`,"outcome":"TOO_LARGE","size":9223372036854775808`), false, agree},
-		{"size null", result(`,"outcome":"FAILED","size":null`), false, decodeTakesIt},
-		{"outcome missing", result(`,"result":1`), false, agree},
-		{"outcome in small letters", result(`,"outcome":"failed"`), false, agree},
-		{"outcome null", result(`,"outcome":null`), false, agree},
-		{"outcome that facts have", result(`,"outcome":"SUCCESS"`), false, agree},
-		{"dispatch id missing", `{"run_id":"r","tool_call_id":"c","outcome":"FAILED"}`, false, decodeTakesIt},
-		{"run id missing", `{"tool_call_id":"c","dispatch_id":"r.1","outcome":"FAILED"}`, false, decodeTakesIt},
-		{"tool call id missing", `{"run_id":"r","dispatch_id":"r.1","outcome":"FAILED"}`, false, decodeTakesIt},
-		{"unknown member", result(`,"outcome":"FAILED","error":"x"`), false, agree},
-	},
-	events.VerbRunCancel: {
-		{"disconnected", `{"run_id":"r","reason":"CLIENT_DISCONNECTED"}`, true, agree},
-		{"user", `{"run_id":"r","reason":"USER_REQUESTED"}`, true, agree},
-		{"operator", `{"run_id":"r","reason":"OPERATOR_REQUESTED"}`, true, agree},
-		{"a reason that is the processor's", `{"run_id":"r","reason":"DEADLINE_EXCEEDED"}`, false, agree},
-		{"reason empty", `{"run_id":"r","reason":""}`, false, agree},
-		{"reason missing", `{"run_id":"r"}`, false, agree},
-		{"run id missing", `{"reason":"USER_REQUESTED"}`, false, decodeTakesIt},
-		{"unknown member", `{"run_id":"r","reason":"USER_REQUESTED","by":"x"}`, false, agree},
-	},
-	events.VerbRunFinish: {
-		{"success", `{"run_id":"r","outcome":"SUCCESS"}`, true, agree},
-		{"failed", `{"run_id":"r","outcome":"FAILED"}`, true, agree},
-		{"an outcome that is the processor's", `{"run_id":"r","outcome":"CANCELLED"}`, false, agree},
-		{"outcome missing", `{"run_id":"r"}`, false, agree},
-		{"outcome a number", `{"run_id":"r","outcome":1}`, false, agree},
-		{"run id missing", `{"outcome":"SUCCESS"}`, false, decodeTakesIt},
-		{"unknown member", `{"run_id":"r","outcome":"SUCCESS","why":"x"}`, false, agree},
-	},
-}
-
-func TestSchemaAndDecodeAgreeOnInboundData(t *testing.T) {
-	registry := schemaRegistry(t)
-	for _, verb := range inboundVerbs {
-		for _, v := range verdicts[verb] {
-			t.Run(string(verb)+"/"+v.name, func(t *testing.T) {
-				schemaErr := registry.Validate(verb.Type(), []byte(v.data))
-				_, decodeErr := decodeInbound(t, verb, []byte(v.data))
-				wantSchema, wantDecode := v.good, v.good
-				switch v.differ {
-				case agree:
-				case schemaCannotSay:
-					wantSchema = true
-				case decodeTakesIt:
-					wantDecode = true
-				}
-				if (schemaErr == nil) != wantSchema {
-					t.Errorf("schema: %v, want good: %t (%s)\n%s", schemaErr, wantSchema, v.differ, v.data)
-				}
-				if (decodeErr == nil) != wantDecode {
-					t.Errorf("Decode: %v, want good: %t (%s)\n%s", decodeErr, wantDecode, v.differ, v.data)
-				}
-			})
-		}
-	}
 }

@@ -28,12 +28,15 @@ type Verb string
 
 // The verbs of inbound subjects.
 const (
-	VerbRunStart   Verb = "run.start"
-	VerbToolCall   Verb = "tool.call"
-	VerbToolResult Verb = "tool.result"
-	VerbRunCancel  Verb = "run.cancel"
-	VerbRunFinish  Verb = "run.finish"
-	VerbTick       Verb = "tick"
+	VerbRunStart       Verb = "run.start"
+	VerbToolCall       Verb = "tool.call"
+	VerbToolResult     Verb = "tool.result"
+	VerbModelCall      Verb = "model.call"
+	VerbModelReport    Verb = "model.report"
+	VerbProgressReport Verb = "progress.report"
+	VerbRunCancel      Verb = "run.cancel"
+	VerbRunFinish      Verb = "run.finish"
+	VerbTick           Verb = "tick"
 )
 
 // Type gives the CloudEvents type of the verb, for instance
@@ -177,7 +180,12 @@ func (a Address) check() error {
 func mayPublish(role Role, verb Verb) bool {
 	switch role {
 	case RoleAgent:
-		return verb == VerbRunStart || verb == VerbToolCall || verb == VerbRunCancel || verb == VerbRunFinish
+		switch verb {
+		case VerbRunStart, VerbToolCall, VerbModelCall, VerbModelReport, VerbProgressReport, VerbRunCancel, VerbRunFinish:
+			return true
+		default:
+			return false
+		}
 	case RoleExecutor:
 		return verb == VerbToolResult
 	case RoleOperator:

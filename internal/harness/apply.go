@@ -79,6 +79,9 @@ func (s *State) checkNext(f *events.Fact) error {
 
 func (s *State) applyPayload(f *events.Fact) (*Record, error) {
 	run := s.Run
+	if run.Phase != PhaseRunning && asksForARunningRun(f.Kind()) {
+		return nil, errors.New("only a running run takes this into its history")
+	}
 	switch p := f.Payload.(type) {
 	case *events.RunStarted:
 		run.SessionID, run.Policy, run.Limits = p.SessionID, p.Policy, p.Limits
@@ -86,38 +89,76 @@ func (s *State) applyPayload(f *events.Fact) (*Record, error) {
 	case *events.ToolReserved:
 		return run.reserve(f, p)
 	case *events.ToolRejected:
-		if run.Phase != PhaseRunning {
-			return nil, errors.New("only a running run takes a refusal into its history")
-		}
-		if p.Code == events.CodeBudgetExhausted {
-			run.Exhausted = LimitName(p.Limit)
-		}
+		run.refused(p.Code, p.Limit)
 	case *events.ToolSettled:
 		return run.settle(f, p)
-	case *events.RunEnding:
-		if run.Phase != PhaseRunning {
-			return nil, errors.New("the outcome is fixed already")
-		}
-		run.Phase = PhaseEnding
-		run.Termination = Termination{Outcome: p.Outcome, Reason: p.Reason, At: f.Time}
-	case *events.RunProgress:
-		if run.Phase != PhaseEnding || len(run.Open) > 0 || run.ProgressTold {
-			return nil, errors.New("progress is told once, after the ending, with every call settled")
-		}
-		run.ProgressTold = true
-	case *events.RunTerminated:
-		if run.Phase != PhaseEnding || !run.ProgressTold || p.Outcome != run.Termination.Outcome {
-			return nil, errors.New("a run terminates once, as its ending says, after its progress")
-		}
-		run.Phase = PhaseTerminated
+	case *events.ModelGranted:
+		return nil, s.grant(f, p)
+	case *events.ModelRejected:
+		run.refused(p.Code, p.Limit)
+	case *events.ModelRecorded:
+		return nil, s.recordAttempt(f, p)
+	case *events.ProgressAccepted:
+		return nil, run.accepted(f, p)
+	case *events.ProgressInvalid:
+		run.wrong(f, p)
 	default:
-		return nil, errors.New("this kind of fact belongs to no history")
+		return nil, run.leave(f)
 	}
 	return nil, nil
 }
 
+// refused notes a limit that a call or an attempt would have passed.
+func (r *Run) refused(code events.Code, limit string) {
+	if code == events.CodeBudgetExhausted {
+		r.Exhausted = LimitName(limit)
+	}
+}
+
+// leave takes a run through its release and its ending.
+func (r *Run) leave(f *events.Fact) error {
+	switch p := f.Payload.(type) {
+	case *events.RunReleased:
+		if r.Released != "" {
+			return errors.New("a run is released once")
+		}
+		r.Released, r.GraceUntil = p.Reason, p.GraceUntil
+	case *events.RunEnding:
+		if r.Phase != PhaseRunning {
+			return errors.New("the outcome is fixed already")
+		}
+		r.Phase = PhaseEnding
+		r.Termination = Termination{Outcome: p.Outcome, Reason: p.Reason, At: f.Time}
+	case *events.RunProgress:
+		if r.Phase != PhaseEnding || len(r.Open) > 0 || r.ProgressTold {
+			return errors.New("progress is told once, after the ending, with every call settled")
+		}
+		r.ProgressTold = true
+	case *events.RunTerminated:
+		if r.Phase != PhaseEnding || !r.ProgressTold || p.Outcome != r.Termination.Outcome {
+			return errors.New("a run terminates once, as its ending says, after its progress")
+		}
+		r.Phase = PhaseTerminated
+	default:
+		return errors.New("this kind of fact belongs to no history")
+	}
+	return nil
+}
+
+// asksForARunningRun reports whether a fact of that kind stands before
+// run.ending or nowhere. Those of calls and of the ending check for themselves.
+func asksForARunningRun(kind events.Kind) bool {
+	switch kind {
+	case events.KindToolRejected, events.KindModelGranted, events.KindModelRejected, events.KindModelRecorded,
+		events.KindProgressAccepted, events.KindProgressInvalid, events.KindRunReleased:
+		return true
+	default:
+		return false
+	}
+}
+
 func (r *Run) reserve(f *events.Fact, p *events.ToolReserved) (*Record, error) {
-	if r.Phase != PhaseRunning || r.Exhausted != "" || r.openCall(p.ToolCallID) != nil {
+	if r.Phase != PhaseRunning || r.Exhausted != "" || r.Released != "" || r.openCall(p.ToolCallID) != nil {
 		return nil, errors.New("only a running run with budget left reserves, and a call id once")
 	}
 	if err := CheckToolCall(r.Limits, r.Usage, p.Tool, p.RequestBytes); err != nil {
@@ -159,6 +200,7 @@ func (r *Run) settle(f *events.Fact, p *events.ToolSettled) (*Record, error) {
 	}
 	r.Usage.RunBytes += counted
 	r.Calls[p.Status]++
+	r.repeated(&record)
 	if p.Limit != "" {
 		r.Exhausted = LimitName(p.Limit)
 	}

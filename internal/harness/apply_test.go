@@ -2,6 +2,7 @@ package harness_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -67,7 +68,26 @@ func failed(id string, call uint64) *events.ToolSettled {
 	return &events.ToolSettled{ToolCallID: id, Tool: "search", Call: call, Status: "ERROR", Evidence: "ERROR", Code: "TOOL_TIMEOUT"}
 }
 
+func granted(id string, attempt int) *events.ModelGranted {
+	return &events.ModelGranted{Operation: "INTENT_ROUTER", OperationID: id, Attempt: attempt}
+}
+
+func grants(n int) (all []events.Payload) {
+	for i := range n {
+		all = append(all, granted(fmt.Sprintf("o%d", i), 1))
+	}
+	return all
+}
+
+func recordedOf(id string, attempt int, inputTokens int64, limit string) *events.ModelRecorded {
+	return &events.ModelRecorded{
+		Operation: "INTENT_ROUTER", OperationID: id, Attempt: attempt, Outcome: "FAILED", Failure: "TRANSPORT",
+		Usage: &events.TokenUsage{InputTokens: inputTokens}, Limit: limit,
+	}
+}
+
 var (
+	released   = &events.RunReleased{Reason: "PROGRESS_STALLED", GraceUntil: noon.Add(10 * time.Second)}
 	ending     = &events.RunEnding{Outcome: "SUCCESS", Reason: "FINISHED_BY_AGENT"}
 	progress   = &events.RunProgress{Observed: []events.Observation{}}
 	terminated = &events.RunTerminated{Outcome: "SUCCESS", Reason: "FINISHED_BY_AGENT"}
@@ -99,7 +119,8 @@ func TestAHistoryIsAppliedFactByFact(t *testing.T) {
 	c.mustApply(ready("c1", 2), &events.ToolRejected{Code: "DUPLICATE_TOOL_CALL"})
 	want.Sequence, want.Stream, want.Digest, want.At, want.Inbound = 4, 400, "digest r1.4", after(2*time.Second), 40
 	want.Open, want.Calls = []*harness.Record{}, map[events.Status]int64{"READY": 1}
-	want.Usage.RunBytes = 43 // 30 of the request, 10 raw, 3 shown
+	want.Usage.RunBytes = 43                                                                                                       // 30 of the request, 10 raw, 3 shown
+	want.Recent = []harness.Repetition{{Key: "sha256:869d5e4108d17390894430b66ce00f5f9072894b93272e7225aad86836dfc460", Count: 1}} // printf 'search\n\nREADY \n' | sha256sum
 	if diff := cmp.Diff(want, c.state.Run); diff != "" {
 		t.Errorf("settled: (-want +got)\n%s", diff)
 	}
@@ -212,6 +233,29 @@ func TestAFactThatDoesNotFollowFromTheHistoryIsRefused(t *testing.T) {
 		"terminated otherwise":       {before: []events.Payload{ending, progress}, fact: &events.RunTerminated{Outcome: "FAILED"}, want: "terminates once"},
 		"terminated twice":           {before: []events.Payload{ending, progress, terminated}, fact: terminated, want: "the run has terminated"},
 		"anything after the end":     {before: []events.Payload{ending, progress, terminated}, fact: reserved("c1", 1), want: "the run has terminated"},
+
+		"a grant after the ending":         {before: []events.Payload{ending}, fact: granted("o1", 1), want: "only a running run"},
+		"a grant after a used limit":       {before: []events.Payload{&events.ModelRejected{Code: "BUDGET_EXHAUSTED", Limit: "model_calls"}}, fact: granted("o1", 1), want: "only a run with budget left"},
+		"a grant after passed tokens":      {before: []events.Payload{granted("o1", 1), recordedOf("o1", 1, 11, "input_tokens")}, fact: granted("o2", 1), want: "only a run with budget left"},
+		"a grant after tokens, untold":     {before: []events.Payload{granted("o1", 1), recordedOf("o1", 1, 11, "")}, fact: granted("o2", 1), want: "input_tokens would be 11, and the limit is 10"},
+		"a grant after the release":        {before: []events.Payload{released}, fact: granted("o1", 1), want: "only a run with budget left that is not released"},
+		"a call after the release":         {before: []events.Payload{released}, fact: reserved("c1", 1), want: "only a running run with budget left"},
+		"a grant while one is open":        {before: []events.Payload{granted("o1", 1)}, fact: granted("o1", 2), want: "an attempt is granted when the one before it has ended"},
+		"a grant that leaves one out":      {before: []events.Payload{granted("o1", 1), recordedOf("o1", 1, 1, "")}, fact: granted("o1", 3), want: "an attempt is granted when the one before it has ended"},
+		"a grant again":                    {before: []events.Payload{granted("o1", 1), recordedOf("o1", 1, 1, "")}, fact: granted("o1", 1), want: "an attempt is granted when the one before it has ended"},
+		"a grant over model_calls":         {before: grants(10), fact: granted("o", 1), want: "model_calls would be 11, and the limit is 10"},
+		"a record of another attempt":      {before: []events.Payload{granted("o1", 1)}, fact: recordedOf("o1", 2, 1, ""), want: "the attempt is not open"},
+		"a record twice":                   {before: []events.Payload{granted("o1", 1), recordedOf("o1", 1, 1, "")}, fact: recordedOf("o1", 1, 1, ""), want: "the attempt is not open"},
+		"a record after the ending":        {before: []events.Payload{granted("o1", 1), ending}, fact: recordedOf("o1", 1, 1, ""), want: "only a running run"},
+		"a refused attempt after it":       {before: []events.Payload{ending}, fact: &events.ModelRejected{Code: "RETRY_NOT_ALLOWED"}, want: "only a running run"},
+		"a step that leaves one out":       {fact: &events.ProgressAccepted{Step: 2}, want: "want step 1"},
+		"a step twice":                     {before: []events.Payload{&events.ProgressAccepted{Step: 1}}, fact: &events.ProgressAccepted{Step: 1}, want: "want step 2"},
+		"a step after the final one":       {before: []events.Payload{&events.ProgressAccepted{Step: 1, Final: true}}, fact: &events.ProgressAccepted{Step: 2}, want: "none after a final report"},
+		"a step after the ending":          {before: []events.Payload{ending}, fact: &events.ProgressAccepted{Step: 1}, want: "only a running run"},
+		"a wrong report after the ending":  {before: []events.Payload{ending}, fact: &events.ProgressInvalid{Code: "INVALID_PROGRESS_PROTOCOL"}, want: "only a running run"},
+		"a release after the ending":       {before: []events.Payload{ending}, fact: released, want: "only a running run"},
+		"a second release":                 {before: []events.Payload{released}, fact: &events.RunReleased{Reason: "PROGRESS_PROTOCOL_VIOLATED"}, want: "a run is released once"},
+		"progress of models before it all": {before: []events.Payload{granted("o1", 1)}, fact: terminated, want: "terminates once"},
 	} {
 		chain := newChain(t).mustApply(c.before...)
 		f := chain.next(c.fact)
@@ -235,45 +279,6 @@ func TestAHistoryBeginsWithRunStartedAsFactOne(t *testing.T) {
 		state := harness.State{}
 		if _, err := state.Apply(f, harness.Stored{}); !errors.Is(err, harness.ErrBrokenInvariant) || state.Run != nil {
 			t.Errorf("%s: %v, %+v", name, err, state.Run)
-		}
-	}
-}
-
-func TestNeedsNamesTheRecordsThatAStepLooksAt(t *testing.T) {
-	running := func() *harness.Run {
-		return newChain(t).mustApply(reserved("open", 1)).state.Run
-	}
-	ended := newChain(t).mustApply(ending).state.Run
-	endingWithCalls := newChain(t).mustApply(reserved("open", 1), ending).state.Run
-	told := newChain(t).mustApply(ending, progress).state.Run
-	call := func(id string) *events.Inbound { return &events.Inbound{Payload: &events.ToolCall{ToolCallID: id}} }
-	result := func(id string) *events.Inbound { return &events.Inbound{Payload: &events.ToolResult{ToolCallID: id}} }
-	for name, c := range map[string]struct {
-		run  *harness.Run
-		in   *events.Inbound
-		want harness.Need
-	}{
-		"no run":                   {nil, call("c1"), harness.Need{}},
-		"no run, due":              {nil, nil, harness.Need{}},
-		"a new call":               {running(), call("c1"), harness.Need{ToolCallID: "c1"}},
-		"a call that is open":      {running(), call("open"), harness.Need{}},
-		"a call of no id":          {running(), call(""), harness.Need{}},
-		"a call of an unsafe id":   {running(), call("c{*}"), harness.Need{}},
-		"a call with a colon":      {running(), call("f:0"), harness.Need{ToolCallID: "f:0"}},
-		"a call of 2048 bytes":     {running(), call(strings.Repeat("c", 2048)), harness.Need{ToolCallID: strings.Repeat("c", 2048)}},
-		"a call of 2049 bytes":     {running(), call(strings.Repeat("c", 2049)), harness.Need{}},
-		"a result":                 {ended, result("c1"), harness.Need{ToolCallID: "c1"}},
-		"a result of an open call": {running(), result("open"), harness.Need{}},
-		"a result of an unsafe id": {running(), result("c 1"), harness.Need{}},
-		"data that do not fit":     {running(), &events.Inbound{}, harness.Need{}},
-		"a finish":                 {running(), &events.Inbound{Payload: &events.RunFinish{}}, harness.Need{}},
-		"due while running":        {running(), nil, harness.Need{}},
-		"due while calls are open": {endingWithCalls, nil, harness.Need{}},
-		"due before progress":      {ended, nil, harness.Need{Completed: true}},
-		"due after progress":       {told, nil, harness.Need{}},
-	} {
-		if got := harness.Needs(c.run, c.in); got != c.want {
-			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -59,6 +60,42 @@ func CheckRunBytes(limits events.Limits, used events.Usage, more int64) error {
 	return exceeds(LimitRunBytes, limits.RunBytes, used.RunBytes, more)
 }
 
+// CheckModelCall reports, as an *ExceededError, whether one more model call
+// would pass its limit, or the tokens already have passed one of theirs.
+func CheckModelCall(limits events.Limits, used events.Usage) error {
+	if err := exceeds(LimitModelCalls, limits.ModelCalls, used.ModelCalls, 1); err != nil {
+		return err
+	}
+	return checkTokens(limits, used, events.TokenUsage{})
+}
+
+func checkTokens(limits events.Limits, used events.Usage, more events.TokenUsage) error {
+	if err := exceeds(LimitInputTokens, limits.InputTokens, used.InputTokens, more.InputTokens); err != nil {
+		return err
+	}
+	if err := exceeds(LimitOutputTokens, limits.OutputTokens, used.OutputTokens, more.OutputTokens); err != nil {
+		return err
+	}
+	return exceeds(LimitTotalTokens, limits.TotalTokens, used.TotalTokens, more.Total())
+}
+
+// passedByTokens gives the first limit that reported usage passes; empty if
+// none.
+func passedByTokens(limits events.Limits, used events.Usage, more events.TokenUsage) LimitName {
+	var exceeded *ExceededError
+	if errors.As(checkTokens(limits, used, more), &exceeded) {
+		return exceeded.Limit
+	}
+	return ""
+}
+
+// addTokens records actual usage, whether or not it passes a limit.
+func addTokens(u *events.Usage, more events.TokenUsage) {
+	u.InputTokens += more.InputTokens
+	u.OutputTokens += more.OutputTokens
+	u.TotalTokens += more.Total()
+}
+
 // addToolCall counts a reserved call. It changes the map of u in place.
 func addToolCall(u *events.Usage, tool string, requestBytes int64) {
 	u.ToolCalls++
@@ -106,6 +143,34 @@ func (b *Budget) ReserveToolCall(tool string, requestBytes int64) error {
 	}
 	addToolCall(&b.used, tool, 0)
 	return nil
+}
+
+// ReserveModelCall takes one model call, whose usage is unknown until
+// RecordTokens tells it. The error is an *ExceededError.
+func (b *Budget) ReserveModelCall() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := CheckModelCall(b.limits, b.used); err != nil {
+		return err
+	}
+	b.used.ModelCalls++
+	b.used.UnknownUsage++ // until RecordTokens tells it
+	return nil
+}
+
+// RecordTokens records what a model call actually used, also where that passes
+// a limit, which the *ExceededError then names. Usage that is no count of tokens
+// is refused with another error and changes nothing.
+func (b *Budget) RecordTokens(usage events.TokenUsage) error {
+	if err := usage.Check(); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err := checkTokens(b.limits, b.used, usage)
+	addTokens(&b.used, usage)
+	b.used.UnknownUsage = max(b.used.UnknownUsage-1, 0)
+	return err
 }
 
 // Usage gives a snapshot.

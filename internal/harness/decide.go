@@ -17,6 +17,12 @@ func (r *Rules) Decide(s *State, in *events.Inbound, now time.Time) Decision {
 		return r.decideCall(s, in, now)
 	case events.VerbToolResult:
 		return r.decideResult(s, in, now)
+	case events.VerbModelCall:
+		return r.decideModelCall(s, in, now)
+	case events.VerbModelReport:
+		return r.decideModelReport(s, in, now)
+	case events.VerbProgressReport:
+		return r.decideProgress(s, in, now)
 	case events.VerbRunCancel, events.VerbRunFinish:
 		return r.decideEnd(s, in, now)
 	default: // a tick asks for nothing beyond what is due
@@ -83,7 +89,7 @@ func (r *Rules) decideEnd(s *State, in *events.Inbound, now time.Time) Decision 
 	ending := &events.RunEnding{}
 	switch p := in.Payload.(type) {
 	case *events.RunFinish:
-		ending.Outcome, ending.Reason = p.Outcome, ReasonFinished
+		ending.Outcome, ending.Reason = s.Run.finish(p.Outcome)
 	case *events.RunCancel:
 		ending.Outcome, ending.Reason = events.OutcomeCancelled, string(p.Reason)
 		if in.Role == events.RoleOperator {
@@ -96,6 +102,15 @@ func (r *Rules) decideEnd(s *State, in *events.Inbound, now time.Time) Decision 
 // ReasonFinished is the reason of a run that its owner finished.
 const ReasonFinished = "FINISHED_BY_AGENT"
 
+// finish gives the outcome that a finish has: SUCCESS of a run that was
+// released because its reports were wrong needs a final report that holds.
+func (r *Run) finish(asked events.Outcome) (events.Outcome, string) {
+	if asked == events.OutcomeSuccess && r.Released == events.ReleaseProtocolViolated && !r.Final {
+		return events.OutcomeFailed, string(r.Released)
+	}
+	return asked, ReasonFinished
+}
+
 func checkEnd(s *State, in *events.Inbound) (events.Code, string) {
 	runID := ""
 	switch p := in.Payload.(type) {
@@ -104,16 +119,13 @@ func checkEnd(s *State, in *events.Inbound) (events.Code, string) {
 	case *events.RunCancel:
 		runID = p.RunID
 	}
-	switch {
-	case in.Problem != nil || in.Payload == nil:
-		return events.CodeInvalidEnvelope, problem(in)
-	case runID != in.Run:
-		return events.CodeRunMismatch, ""
-	case s.Run == nil:
-		return events.CodeRunNotFound, ""
-	case in.Role == events.RoleAgent && s.Run.Agent != in.Principal:
-		return events.CodeRunNotOwned, ""
-	case s.Run.Phase != PhaseRunning:
+	if code, detail := s.refuse(in, runID); code != "" {
+		return code, detail
+	}
+	if cancel, ok := in.Payload.(*events.RunCancel); ok && in.Role == events.RoleAgent && cancel.Reason == events.CancelOperatorRequested {
+		return events.CodeInvalidEnvelope, "only an operator may give the reason of an operator"
+	}
+	if s.Run.Phase != PhaseRunning {
 		return events.CodeRunNotActive, ""
 	}
 	return "", ""

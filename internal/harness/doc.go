@@ -12,11 +12,14 @@
 // until it is dry, Decide, and Due until it is dry again, and applies each fact
 // as soon as the stream has stored it, never before:
 //
-//	                ┌────────── tool.reserved ─────────┐
-//	run.started ─▶ RUNNING ◀──── tool.settled ─────────┘
-//	                │  tool.rejected
+//	                ┌───── tool.reserved, model.granted ──────┐
+//	run.started ─▶ RUNNING ◀── tool.settled, model.recorded ──┘
+//	                │  tool.rejected, model.rejected
+//	                │  progress.accepted, progress.invalid
+//	                │  run.released  (then no further reservation or grant)
 //	                │
-//	                ▼ run.ending  (first of: finish, cancel, deadline, budget)
+//	                ▼ run.ending  (first of: finish, cancel, deadline, budget,
+//	                │              the end of a released run's grace)
 //	              ENDING ── tool.settled ERROR/RUN_TERMINATED for each open call
 //	                │       run.progress
 //	                ▼ run.terminated
@@ -28,6 +31,6 @@
 //
 // The package also has the live handles that callers in Go pass along
 // explicitly: [RunContext] with its deadline, [Cancellation], [Budget],
-// [Capacity] and [Lifecycle]. They keep the same rules, made safe for use by
-// several goroutines.
+// [Capacity] and [Lifecycle], and [Retry], which makes attempts under the run's
+// policy. They keep the same rules, made safe for use by several goroutines.
 package harness

@@ -26,6 +26,7 @@ type driver struct {
 	stream  uint64 // last sequence in RUNS
 	runs    map[string]*harness.Run
 	records map[string]map[string]harness.Record // by run and call, as a store has them
+	models  map[string]map[string]harness.ModelOperation
 	history map[string][]published
 	outside map[string]uint64 // subjects taken outside every history, and by which event
 }
@@ -53,7 +54,7 @@ func newDriver(tb rapid.TB, rules *harness.Rules) *driver {
 	return &driver{
 		tb: tb, rules: rules, subjects: subjects, now: noon,
 		runs: map[string]*harness.Run{}, records: map[string]map[string]harness.Record{},
-		history: map[string][]published{}, outside: map[string]uint64{},
+		models: map[string]map[string]harness.ModelOperation{}, history: map[string][]published{}, outside: map[string]uint64{},
 	}
 }
 
@@ -120,8 +121,16 @@ func (d *driver) load(runID string, in *events.Inbound) *harness.State {
 	run := d.runs[runID]
 	need := harness.Needs(run, in)
 	s := &harness.State{Run: run}
-	if r, ok := d.records[runID][need.ToolCallID]; ok && need.ToolCallID != "" {
-		s.Records = map[string]*harness.Record{need.ToolCallID: &r}
+	for _, id := range need.ToolCallIDs {
+		if r, ok := d.records[runID][id]; ok {
+			if s.Records == nil {
+				s.Records = map[string]*harness.Record{}
+			}
+			s.Records[id] = &r
+		}
+	}
+	if op, ok := d.models[runID][need.OperationID]; ok {
+		s.Operations = map[string]*harness.ModelOperation{op.ID: &op}
 	}
 	if need.Completed {
 		for _, r := range d.records[runID] {
@@ -155,8 +164,11 @@ func (d *driver) publish(in *events.Inbound, f *events.Fact) step {
 	fact, touched := d.apply(state, stored)
 	d.runs[f.Run] = state.Run
 	d.keep(touched)
+	for _, op := range state.Operations {
+		d.keepModel(f.Run, *op)
+	}
 	if d.forgetful && f.Sequence > 0 {
-		d.runs[f.Run], d.records[f.Run] = d.replay(f.Run)
+		d.runs[f.Run], d.records[f.Run], d.models[f.Run] = d.replay(f.Run)
 	}
 	return step{fact: fact}
 }
@@ -187,8 +199,25 @@ func (d *driver) keep(r *harness.Record) {
 	d.records[r.RunID][r.ToolCallID] = *r
 }
 
-// replay rebuilds a run and its records from the stored facts alone.
-func (d *driver) replay(runID string) (*harness.Run, map[string]harness.Record) {
+// keepModel keeps what is remembered of a model operation, as a store does: a
+// cause that whoever applied the fact did not know stays as it was.
+func (d *driver) keepModel(runID string, op harness.ModelOperation) {
+	before := d.models[runID][op.ID]
+	if op.Granted == (events.Cause{}) {
+		op.Granted = before.Granted
+	}
+	if op.Reported == (events.Cause{}) {
+		op.Reported = before.Reported
+	}
+	if d.models[runID] == nil {
+		d.models[runID] = map[string]harness.ModelOperation{}
+	}
+	d.models[runID][op.ID] = op
+}
+
+// replay rebuilds a run, its records and its model operations from the stored
+// facts alone.
+func (d *driver) replay(runID string) (*harness.Run, map[string]harness.Record, map[string]harness.ModelOperation) {
 	d.tb.Helper()
 	state := &harness.State{}
 	for _, p := range d.history[runID] {
@@ -198,5 +227,9 @@ func (d *driver) replay(runID string) (*harness.Run, map[string]harness.Record) 
 	for id, r := range state.Records {
 		records[id] = *r
 	}
-	return state.Run, records
+	models := map[string]harness.ModelOperation{}
+	for id, op := range state.Operations {
+		models[id] = *op
+	}
+	return state.Run, records, models
 }

@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"maps"
 	"time"
 
 	"runledger/internal/events"
@@ -17,7 +16,7 @@ func (r *Rules) Due(s *State, in *events.Inbound, now time.Time) *events.Fact {
 	var payload events.Payload
 	switch s.Run.Phase {
 	case PhaseRunning:
-		payload = dueRunning(s.Run, now)
+		payload = r.dueRunning(s.Run, now)
 	case PhaseEnding:
 		payload = r.dueEnding(s, now)
 	case PhaseTerminated: // nothing follows the end
@@ -29,8 +28,9 @@ func (r *Rules) Due(s *State, in *events.Inbound, now time.Time) *events.Fact {
 }
 
 // dueRunning finds what ends a run or a call: a limit that was reached, a call
-// that nobody answered in time, the deadline.
-func dueRunning(run *Run, now time.Time) events.Payload {
+// that nobody answered in time, the deadline, and what releases a run, and the
+// end of its grace.
+func (r *Rules) dueRunning(run *Run, now time.Time) events.Payload {
 	if run.Exhausted != "" {
 		return &events.RunEnding{
 			Outcome: events.OutcomeBudgetExhausted, Reason: string(events.CancelBudgetExhausted),
@@ -42,6 +42,12 @@ func dueRunning(run *Run, now time.Time) events.Payload {
 	}
 	if !now.Before(run.Deadline) {
 		return &events.RunEnding{Outcome: events.OutcomeTimedOut, Reason: string(events.CancelDeadlineExceeded)}
+	}
+	if run.Released != "" && !now.Before(run.GraceUntil) {
+		return &events.RunEnding{Outcome: events.OutcomeFailed, Reason: string(run.Released)}
+	}
+	if reason := r.releasedBecause(run); reason != "" {
+		return &events.RunReleased{Reason: reason, GraceUntil: now.Add(r.Policy.Progress.Grace)}
 	}
 	return nil
 }
@@ -64,17 +70,17 @@ func (r *Rules) dueEnding(s *State, now time.Time) events.Payload {
 		return settleUnanswered(run.Open[0], events.CodeRunTerminated)
 	}
 	if !run.ProgressTold {
-		return r.Progress(run, s.Completed, now, r.Policy.Observed)
+		progress := r.Progress.Project(run, s.Completed, now, r.Policy.Observed)
+		progress.Steps, progress.Final = run.Step, run.Final
+		return progress
 	}
-	usage := run.Usage
-	usage.CallsByTool = maps.Clone(usage.CallsByTool)
 	calls := make(map[string]int64, len(run.Calls))
 	for status, n := range run.Calls {
 		calls[string(status)] = n
 	}
 	return &events.RunTerminated{
 		Outcome: run.Termination.Outcome, Reason: run.Termination.Reason, EndedAt: run.Termination.At,
-		Usage: usage, Calls: calls,
+		Usage: run.Used(), Calls: calls,
 	}
 }
 

@@ -11,8 +11,14 @@ import (
 func Internal(in *events.Inbound, now time.Time) *events.Fact {
 	code := events.CodeInternal
 	var payload events.Payload = &events.RunRejected{RunID: in.Run, Intent: in.Verb, Code: code, Message: code.Message()}
-	if in.Verb == events.VerbToolCall {
+	switch in.Verb {
+	case events.VerbModelCall, events.VerbModelReport:
+		payload = &events.ModelRejected{RunID: in.Run, Intent: in.Verb, Code: code, Message: code.Message()}
+	case events.VerbProgressReport:
+		payload = &events.ProgressInvalid{RunID: in.Run, Code: string(code), Message: code.Message()}
+	case events.VerbToolCall:
 		payload = &events.ToolRejected{RunID: in.Run, Code: code, Message: code.Message()}
+	default:
 	}
 	return outside(in, in.Principal, now, inboundKey(in), payload).Fact
 }

@@ -58,6 +58,15 @@ type Policy struct {
 	TTL        time.Duration // of records, after the run's deadline
 	AllowColon bool          // in tool call ids; a deviation from the requirement
 	Observed   int           // observations in run.progress at most
+
+	Progress ProgressLimits
+}
+
+// ProgressLimits bound how long a run may go on without making progress.
+type ProgressLimits struct {
+	MaxRepairs int           // wrong progress reports that a run may have; one more releases it
+	MaxRepeats int           // times that one call may come to the same result; once more releases the run
+	Grace      time.Duration // for a released run to finish
 }
 
 // Granted reports whether the policy lets the agent call the tool.

@@ -64,13 +64,49 @@ func testPolicy() *harness.Policy {
 		Ceilings:   events.Limits{ModelCalls: ceiling, ToolCalls: ceiling, CallsPerTool: ceiling, InputTokens: ceiling, OutputTokens: ceiling, TotalTokens: ceiling, RunBytes: ceiling},
 		Bytes:      harness.ByteLimits{Request: 1000, RawResponse: 1000, Record: 1500, AgentResult: 500},
 		LongestRun: time.Hour, TTL: 24 * time.Hour, Observed: 100,
+		Progress: harness.ProgressLimits{MaxRepairs: 2, MaxRepeats: 3, Grace: 20 * time.Second},
 	}
 }
 
-func testRules() *harness.Rules { return &harness.Rules{Policy: testPolicy(), Progress: tellProgress} }
+func testRules() *harness.Rules {
+	return &harness.Rules{Policy: testPolicy(), Progress: testProgress{}}
+}
 
-// tellProgress is a small run.progress: READY calls in order of reservation.
-func tellProgress(_ *harness.Run, completed []harness.Record, _ time.Time, most int) *events.RunProgress {
+// testProgress judges progress by small rules that a test can follow.
+type testProgress struct{}
+
+// Check finds one violation at most of each support: a claim needs calls of this
+// run that are READY, and evidence unless it is negative.
+func (testProgress) Check(report *events.ProgressReport, record func(string) *harness.Record, now time.Time) (wrong []events.Violation) {
+	for i, claim := range report.Claims {
+		if len(claim.Supports) == 0 {
+			wrong = append(wrong, events.Violation{Code: "CLAIM_UNSUPPORTED", Claim: i})
+		}
+		for _, id := range claim.Supports {
+			code := events.ViolationCode("")
+			switch r := record(id); {
+			case r == nil:
+				code = "UNKNOWN_CALL"
+			case !now.Before(r.ExpiresAt):
+				code = "CALL_EXPIRED"
+			case r.Status != events.StatusReady:
+				code = "CALL_NOT_READY"
+			case r.Evidence == events.EvidenceNone && !claim.Negative:
+				code = "NO_EVIDENCE"
+			}
+			if harness.CheckToolCallID(id, true) != nil {
+				id = "" // nothing is repeated that no id can be
+			}
+			if code != "" {
+				wrong = append(wrong, events.Violation{Code: code, Claim: i, ToolCallID: id})
+			}
+		}
+	}
+	return wrong
+}
+
+// Project tells READY calls in order of reservation.
+func (testProgress) Project(_ *harness.Run, completed []harness.Record, _ time.Time, most int) *events.RunProgress {
 	p := &events.RunProgress{Observed: []events.Observation{}}
 	for _, c := range completed {
 		switch {

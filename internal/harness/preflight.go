@@ -24,13 +24,13 @@ type stage func(*callCheck) (events.Code, string)
 
 // preflight is the checks of a tool call in their order; the first failure
 // wins, and nothing has been executed or reserved by then.
-func preflight() [13]stage {
+func preflight() [14]stage {
 	return [...]stage{
 		checkEnvelope, checkToolCallID, checkSubjectRun,
 		checkRunKnown, checkRunOwned,
 		checkInput, checkRequestSize,
 		checkTool, checkGrant, checkReadOnly,
-		checkRunActive,
+		checkRunActive, checkReleased,
 		checkDuplicate,
 		checkBudget,
 	}
@@ -117,17 +117,13 @@ func checkReadOnly(c *callCheck) (events.Code, string) {
 // denied reports whether the envelope itself says no. Saying yes grants nothing.
 func denied(claim *bool) bool { return claim != nil && !*claim }
 
-// checkRunActive refuses what comes after the end. A run that ended by its
-// deadline answers DEADLINE_EXCEEDED, whoever noticed it first.
 func checkRunActive(c *callCheck) (events.Code, string) {
-	run := c.state.Run
-	switch {
-	case run.Termination.Outcome == events.OutcomeTimedOut:
-		return events.CodeDeadlineExceeded, ""
-	case run.Phase != PhaseRunning:
-		return events.CodeRunNotActive, ""
-	case !c.now.Before(run.Deadline): // not while Due is dry, but never let a call past it
-		return events.CodeDeadlineExceeded, ""
+	return c.state.Run.inactive(c.now), ""
+}
+
+func checkReleased(c *callCheck) (events.Code, string) {
+	if c.state.Run.Released != "" {
+		return events.CodeRunReleased, ""
 	}
 	return "", ""
 }
@@ -188,9 +184,6 @@ func isCause(c events.Cause, in *events.Inbound) bool {
 	return c.ID == in.ID && c.Source == in.Source
 }
 
-// reject places the refusal: in the run's history where the run is the
-// speaker's own and still open to facts, outside it otherwise, so that nobody
-// can lengthen another's history.
 func (c *callCheck) reject(code events.Code, detail string) Decision {
 	payload := &events.ToolRejected{RunID: c.in.Run, Code: code, Message: code.Message()}
 	if c.call != nil {
@@ -206,11 +199,5 @@ func (c *callCheck) reject(code events.Code, detail string) Decision {
 		same := c.state.record(c.call.ToolCallID).ArgumentsDigest == events.DigestBytes(c.call.Arguments)
 		payload.SameArguments = &same
 	}
-	run := c.state.Run
-	if run == nil || run.Agent != c.in.Principal || run.Phase != PhaseRunning {
-		d := outside(c.in, c.in.Principal, c.now, inboundKey(c.in), payload)
-		d.Detail = detail
-		return d
-	}
-	return Decision{Fact: c.state.fact(c.in, c.now, true, payload), Detail: detail}
+	return c.state.answer(c.in, c.now, payload, detail)
 }

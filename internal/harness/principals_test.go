@@ -74,6 +74,60 @@ func (d *driver) dispatch(id string) string {
 	return "r1." + strconv.FormatUint(d.records["r1"][id].Call, 10)
 }
 
+// model lets alice ask for an attempt of a model operation in r1.
+func (d *driver) model(id, operation string) []step {
+	d.tb.Helper()
+	return d.agent("alice", "r1", events.VerbModelCall, modelData("r1", id, operation))
+}
+
+func modelData(run, id, operation string) string {
+	return fmt.Sprintf(`{"run_id":%q,"operation":%q,"operation_id":%q}`, run, operation, id)
+}
+
+// modelReport lets alice tell how an attempt in r1 ended.
+func (d *driver) modelReport(id, operation string, attempt int, rest string) []step {
+	d.tb.Helper()
+	return d.agent("alice", "r1", events.VerbModelReport, modelReportData("r1", id, operation, attempt, rest))
+}
+
+func modelReportData(run, id, operation string, attempt int, rest string) string {
+	return fmt.Sprintf(`{"run_id":%q,"operation":%q,"operation_id":%q,"attempt":%d,%s}`, run, operation, id, attempt, rest)
+}
+
+func failedWith(class events.FailureClass) string {
+	return `"outcome":"FAILED","failure":"` + string(class) + `","usage":null`
+}
+
+func usedTokens(input, output int) string {
+	return fmt.Sprintf(`"outcome":"SUCCEEDED","usage":{"input_tokens":%d,"output_tokens":%d}`, input, output)
+}
+
+// report lets alice report a step of r1; claims are written by claim.
+func (d *driver) report(step int, claims ...string) []step {
+	d.tb.Helper()
+	return d.agent("alice", "r1", events.VerbProgressReport, reportData("r1", step, false, claims...))
+}
+
+// lastReport is a final report.
+func (d *driver) lastReport(step int, claims ...string) []step {
+	d.tb.Helper()
+	return d.agent("alice", "r1", events.VerbProgressReport, reportData("r1", step, true, claims...))
+}
+
+func reportData(run string, step int, final bool, claims ...string) string {
+	return fmt.Sprintf(`{"run_id":%q,"step":%d,"claims":[%s],"final":%t}`, run, step, strings.Join(claims, ","), final)
+}
+
+// claim is a claim that these calls support; one that begins with "no " is
+// negative.
+func claim(text string, supports ...string) string {
+	ids := make([]string, len(supports))
+	for i, id := range supports {
+		ids[i] = strconv.Quote(id)
+	}
+	return fmt.Sprintf(`{"text":%q,"negative":%t,"supports":[%s]}`, text, strings.HasPrefix(text, "no "), strings.Join(ids, ","))
+}
+
 func (d *driver) finish(outcome string) []step {
 	d.tb.Helper()
 	return d.agent("alice", "r1", events.VerbRunFinish, `{"run_id":"r1","outcome":"`+outcome+`"}`)
@@ -124,6 +178,18 @@ func (s step) brief() string {
 		} else {
 			words = append(words, string(p.Code))
 		}
+	case *events.ModelGranted:
+		words = append(words, strconv.Itoa(p.Attempt))
+	case *events.ModelRejected:
+		words = append(words, string(p.Code))
+	case *events.ModelRecorded:
+		words = append(words, string(p.Outcome))
+	case *events.ProgressAccepted:
+		words = append(words, strconv.Itoa(p.Step))
+	case *events.ProgressInvalid:
+		words = append(words, violationCodes(p)...)
+	case *events.RunReleased:
+		words = append(words, string(p.Reason))
 	case *events.RunEnding:
 		words = append(words, string(p.Outcome))
 	case *events.RunTerminated:
@@ -136,6 +202,18 @@ func (s step) brief() string {
 		words = append(words, "due")
 	}
 	return strings.Join(words, " ")
+}
+
+// violationCodes gives what a report was told to be wrong with, or why it was
+// refused.
+func violationCodes(p *events.ProgressInvalid) (codes []string) {
+	for _, v := range p.Violations {
+		codes = append(codes, string(v.Code))
+	}
+	if codes == nil {
+		codes = []string{p.Code}
+	}
+	return codes
 }
 
 // expect compares steps, told briefly, with what a test wrote down.
@@ -157,4 +235,20 @@ func payload[P events.Payload](tb testing.TB, steps []step, at int) P {
 		tb.Fatalf("want another kind of fact at %d, got %q", at, brief(steps))
 	}
 	return p
+}
+
+func TestAnEventWithNeitherDataNorProblemIsRefusedAsOneThatDoesNotFit(t *testing.T) {
+	d := newDriver(t, testRules())
+	d.start()
+	for verb, want := range map[events.Verb]string{
+		events.VerbToolCall: "INVALID_ENVELOPE", events.VerbModelCall: "INVALID_ENVELOPE", events.VerbModelReport: "INVALID_ENVELOPE",
+		events.VerbProgressReport: "INVALID_ENVELOPE", events.VerbRunCancel: "INVALID_ENVELOPE", events.VerbToolResult: "INVALID_DATA",
+	} {
+		in := &events.Inbound{Address: events.Address{Role: events.RoleAgent, Principal: "alice", Run: "r1", Verb: verb}, Sequence: 9, ID: "e9", Source: "/a"}
+		decision := d.rules.Decide(d.load("r1", in), in, noon)
+		got := answer(step{fact: decision.Fact, reason: decision.DeadLetter})
+		if got != want || decision.Detail != "no data" {
+			t.Errorf("%s: %s (%s), want %s (no data)", verb, got, decision.Detail, want)
+		}
+	}
 }

@@ -6,14 +6,19 @@ import (
 	"runledger/internal/events"
 )
 
-// ProgressProjector turns the completed calls of a run into what the run
-// observed.
-type ProgressProjector func(run *Run, completed []Record, now time.Time, max int) *events.RunProgress
+// ProgressRules judge what a run makes of its calls. They are pure.
+type ProgressRules interface {
+	// Project turns the completed calls into what the run observed, at most max.
+	Project(run *Run, completed []Record, now time.Time, max int) *events.RunProgress
+	// Check names what does not hold in a report of the run's next step. record
+	// finds a call of this run, nil if there is none.
+	Check(report *events.ProgressReport, record func(toolCallID string) *Record, now time.Time) []events.Violation
+}
 
 // Rules decide by one policy. They are immutable and hold no state of a run.
 type Rules struct {
 	Policy   *Policy
-	Progress ProgressProjector
+	Progress ProgressRules
 }
 
 // Reason says why an event is kept for the operator instead of being decided.
@@ -58,6 +63,50 @@ func outside(in *events.Inbound, agent string, now time.Time, key string, payloa
 		Agent: agent, Run: in.Run, OutsideKey: key,
 		Time: now, Cause: cause(in, true), Rules: events.RulesVersion, Payload: payload,
 	}}
+}
+
+// answer places an answer to an agent: in the run's history where the run is
+// the speaker's own and still open to facts, outside it otherwise, so that
+// nobody can lengthen another's history and nothing follows an end.
+func (s *State) answer(in *events.Inbound, now time.Time, payload events.Payload, detail string) Decision {
+	d := Decision{}
+	if run := s.Run; run == nil || run.Agent != in.Principal || run.Phase != PhaseRunning {
+		d = outside(in, in.Principal, now, inboundKey(in), payload)
+	} else {
+		d.Fact = s.fact(in, now, true, payload)
+	}
+	d.Detail = detail
+	return d
+}
+
+// refuse checks what every intent about a run must pass before its own checks:
+// its data, its run, and who owns that. runID is the one in the data.
+func (s *State) refuse(in *events.Inbound, runID string) (events.Code, string) {
+	switch {
+	case in.Problem != nil || in.Payload == nil:
+		return events.CodeInvalidEnvelope, problem(in)
+	case runID != in.Run:
+		return events.CodeRunMismatch, ""
+	case s.Run == nil:
+		return events.CodeRunNotFound, ""
+	case in.Role == events.RoleAgent && s.Run.Agent != in.Principal:
+		return events.CodeRunNotOwned, ""
+	}
+	return "", ""
+}
+
+// inactive refuses what comes after the end. A run that ended by its deadline
+// answers DEADLINE_EXCEEDED, whoever noticed it first.
+func (r *Run) inactive(now time.Time) events.Code {
+	switch {
+	case r.Termination.Outcome == events.OutcomeTimedOut:
+		return events.CodeDeadlineExceeded
+	case r.Phase != PhaseRunning:
+		return events.CodeRunNotActive
+	case !now.Before(r.Deadline): // not while Due is dry, but never let anything past it
+		return events.CodeDeadlineExceeded
+	}
+	return ""
 }
 
 func cause(in *events.Inbound, decision bool) events.Cause {

@@ -1,6 +1,8 @@
 package harness
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"runledger/internal/events"
@@ -37,14 +39,23 @@ type Run struct {
 	Inbound  uint64 // sequence in IN of the last event decided
 
 	// Changed by some.
-	Usage        events.Usage
-	Open         []*Record // in order of reservation
+	Usage        events.Usage // but for UnknownUsage; see Run.Used
+	KnownUsage   int64        // model calls whose usage was reported
+	Open         []*Record    // in order of reservation
 	Calls        map[events.Status]int64
 	Exhausted    LimitName // set when a limit was reached; the ending follows
 	Phase        Phase
 	Termination  Termination // from run.ending on
 	ProgressTold bool
-	TimerAt      time.Time // earliest schedule known to stand; zero if none
+	Released     events.ReleaseReason // empty while it is not
+	GraceUntil   time.Time            // of a released run
+	Step         int                  // progress reports accepted
+	Final        bool                 // a final report was accepted
+	Invalid      int                  // progress reports that were wrong
+	ReportSource string               // of the progress.report that was answered last
+	ReportID     string               // of the same
+	Recent       []Repetition         // what calls came to, the latest last; at most maxRecent
+	TimerAt      time.Time            // earliest schedule known to stand; zero if none
 }
 
 // Record is the canonical record of one call, without the bytes that only a
@@ -92,6 +103,15 @@ func (r *Run) openCall(toolCallID string) *Record {
 	return nil
 }
 
+// Used gives a snapshot of the usage. A model call whose usage nobody reported
+// is unknown, never zero.
+func (r *Run) Used() events.Usage {
+	used := r.Usage
+	used.CallsByTool = maps.Clone(r.Usage.CallsByTool)
+	used.UnknownUsage = r.Usage.ModelCalls - r.KnownUsage
+	return used
+}
+
 // NextDue gives the earliest instant at which something follows by itself; ok
 // is false for a terminated run.
 func (r *Run) NextDue() (at time.Time, ok bool) {
@@ -102,6 +122,9 @@ func (r *Run) NextDue() (at time.Time, ok bool) {
 			if c.Deadline.Before(at) {
 				at = c.Deadline
 			}
+		}
+		if r.Released != "" && r.GraceUntil.Before(at) {
+			at = r.GraceUntil
 		}
 		return at, true
 	case PhaseEnding:
@@ -114,9 +137,10 @@ func (r *Run) NextDue() (at time.Time, ok bool) {
 // State is what a decision looks at: the run (nil if there is none), and the
 // records that [Needs] named.
 type State struct {
-	Run       *Run
-	Records   map[string]*Record // by tool call id
-	Completed []Record           // all settled calls, when asked for
+	Run        *Run
+	Records    map[string]*Record         // by tool call id
+	Operations map[string]*ModelOperation // by operation id
+	Completed  []Record                   // all settled calls, when asked for
 }
 
 // record finds what is known of a call: open in the run, or loaded.
@@ -131,12 +155,19 @@ func (s *State) record(toolCallID string) *Record {
 
 // Need says what must be loaded before the next step.
 type Need struct {
-	ToolCallID string // the record of this call
-	Completed  bool   // the records of all completed calls
+	ToolCallIDs []string // the records of these calls
+	OperationID string   // what is remembered of this model operation
+	Completed   bool     // the records of all completed calls
+}
+
+// Empty reports whether nothing is needed.
+func (n Need) Empty() bool {
+	return len(n.ToolCallIDs) == 0 && n.OperationID == "" && !n.Completed
 }
 
 // Needs says which records the next step needs: of the event, or, where in is
 // nil, of what is due. An open call is known to the run and needs no loading.
+// Ids that no record can have are left out.
 func Needs(run *Run, in *events.Inbound) Need {
 	if run == nil {
 		return Need{}
@@ -144,15 +175,38 @@ func Needs(run *Run, in *events.Inbound) Need {
 	if in == nil {
 		return Need{Completed: run.Phase == PhaseEnding && len(run.Open) == 0 && !run.ProgressTold}
 	}
-	id := ""
 	switch p := in.Payload.(type) {
 	case *events.ToolCall:
-		id = p.ToolCallID
+		return run.needCalls(p.ToolCallID)
 	case *events.ToolResult:
-		id = p.ToolCallID
+		return run.needCalls(p.ToolCallID)
+	case *events.ProgressReport:
+		var ids []string
+		for _, claim := range p.Claims {
+			ids = append(ids, claim.Supports...)
+		}
+		return run.needCalls(ids...)
+	case *events.ModelCall:
+		return needOperation(p.OperationID)
+	case *events.ModelReport:
+		return needOperation(p.OperationID)
 	}
-	if CheckToolCallID(id, true) != nil || run.openCall(id) != nil {
-		return Need{} // no store is asked for what no policy lets in
+	return Need{}
+}
+
+func (r *Run) needCalls(ids ...string) Need {
+	var need Need
+	for _, id := range ids {
+		if CheckToolCallID(id, true) == nil && r.openCall(id) == nil && !slices.Contains(need.ToolCallIDs, id) {
+			need.ToolCallIDs = append(need.ToolCallIDs, id)
+		}
 	}
-	return Need{ToolCallID: id}
+	return need
+}
+
+func needOperation(id string) Need {
+	if CheckToolCallID(id, true) != nil {
+		return Need{}
+	}
+	return Need{OperationID: id}
 }

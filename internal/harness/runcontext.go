@@ -127,6 +127,44 @@ func (c *RunContext) ReserveToolCall(tool string, requestBytes int64, now time.T
 	return err
 }
 
+// ReserveModelCall enters the model boundary and takes one model call. Where a
+// limit would be passed the run ends as BUDGET_EXHAUSTED.
+func (c *RunContext) ReserveModelCall(now time.Time) error {
+	if err := c.Enter(now); err != nil {
+		return err
+	}
+	err := c.budget.ReserveModelCall()
+	if err != nil {
+		c.End(events.OutcomeBudgetExhausted, events.CancelBudgetExhausted, now)
+	}
+	return err
+}
+
+// RecordTokens records what a model call actually used. Where that passes a
+// limit the run ends as BUDGET_EXHAUSTED, and the usage stays recorded.
+func (c *RunContext) RecordTokens(usage events.TokenUsage, now time.Time) error {
+	err := c.budget.RecordTokens(usage)
+	var exceeded *ExceededError
+	if errors.As(err, &exceeded) {
+		c.End(events.OutcomeBudgetExhausted, events.CancelBudgetExhausted, now)
+	}
+	return err
+}
+
+// ReserveBytes enters the capacity boundary and takes bytes of the run. Where
+// the limit would be passed the run ends as BUDGET_EXHAUSTED.
+func (c *RunContext) ReserveBytes(bytes int64, now time.Time) error {
+	if err := c.Enter(now); err != nil {
+		return err
+	}
+	err := c.budget.capacity.Reserve(bytes)
+	var exceeded *ExceededError
+	if errors.As(err, &exceeded) {
+		c.End(events.OutcomeBudgetExhausted, events.CancelBudgetExhausted, now)
+	}
+	return err
+}
+
 // End records the outcome, if it is the first, and signals the reason. It gives
 // the termination that holds.
 func (c *RunContext) End(outcome events.Outcome, reason events.CancelReason, now time.Time) Termination {

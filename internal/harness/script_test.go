@@ -23,8 +23,8 @@ var update = flag.Bool("update", false, "rewrite the answers in testdata/*.txt")
 // that are written there; testdata/README.md explains the format.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) != 8 {
-		t.Fatalf("want 8 scripts, got %d (%v)", len(files), err)
+	if err != nil || len(files) != 12 {
+		t.Fatalf("want 12 scripts, got %d (%v)", len(files), err)
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
@@ -58,6 +58,7 @@ type script struct {
 func newScript(t *testing.T) *script {
 	rules := testRules()
 	rules.Policy.Tools, rules.Policy.Grants = map[string]harness.Tool{}, map[string][]string{}
+	rules.Policy.Progress = harness.ProgressLimits{MaxRepairs: 3, MaxRepeats: 10, Grace: 30 * time.Second}
 	return &script{t: t, rules: rules, driver: newDriver(t, rules), named: map[string]events.Message{}}
 }
 
@@ -123,8 +124,28 @@ func (s *script) given(line string) {
 			s.check(len(pair) == 2 && fields[pair[0]] != nil, "request, raw, record or result, each with its bytes")
 			*fields[pair[0]] = s.number(pair[1])
 		}
+	case what == "progress":
+		s.progress(words)
 	default:
-		s.check(false, "given tool, grant or bytes")
+		s.check(false, "given tool, grant, bytes or progress")
+	}
+}
+
+func (s *script) progress(words []string) {
+	s.t.Helper()
+	limits := &s.rules.Policy.Progress
+	for pair := range slices.Chunk(words, 2) {
+		s.check(len(pair) == 2, "repairs, repeats or grace, each with its value")
+		switch pair[0] {
+		case "repairs":
+			limits.MaxRepairs = int(s.number(pair[1]))
+		case "repeats":
+			limits.MaxRepeats = int(s.number(pair[1]))
+		case "grace":
+			limits.Grace = s.duration(pair[1])
+		default:
+			s.check(false, "repairs, repeats or grace")
+		}
 	}
 }
 
@@ -200,6 +221,13 @@ func (s *script) message(line string) events.Message {
 		return s.driver.message(role, who, run, events.VerbToolCall, s.call(run, rest))
 	case "result":
 		return s.driver.message(role, who, run, events.VerbToolResult, s.result(run, rest))
+	case "ask":
+		id, operation, _ := strings.Cut(rest, " ")
+		return s.driver.message(role, who, run, events.VerbModelCall, modelData(run, id, operation))
+	case "tell":
+		return s.driver.message(role, who, run, events.VerbModelReport, s.attempt(run, rest))
+	case "report":
+		return s.driver.message(role, who, run, events.VerbProgressReport, s.report(run, rest))
 	case "finish":
 		return s.driver.message(role, who, run, events.VerbRunFinish, fmt.Sprintf(`{"run_id":%q,"outcome":%q}`, run, rest))
 	case "cancel":
@@ -235,6 +263,44 @@ func (s *script) call(run, rest string) string {
 		}
 	}
 	return strings.TrimSuffix(callData(run, words[0], words[1], words[2]), "}") + more + "}"
+}
+
+// attempt reads "o1 INTENT_ROUTER 1 SUCCEEDED" or "… FAILED TRANSPORT", and the
+// usage after it, such as "800+50 tokens", where it is known.
+func (s *script) attempt(run, rest string) string {
+	s.t.Helper()
+	rest, known := strings.CutSuffix(rest, " tokens")
+	words := strings.Fields(rest)
+	usage := "null"
+	if known {
+		in, out, ok := strings.Cut(words[len(words)-1], "+")
+		s.check(ok, "<input>+<output> tokens")
+		usage = fmt.Sprintf(`{"input_tokens":%d,"output_tokens":%d}`, s.number(in), s.number(out))
+		words = words[:len(words)-1]
+	}
+	s.check(len(words) == 4 || len(words) == 5, "<id> <operation> <attempt> SUCCEEDED or FAILED <class>, and <input>+<output> tokens")
+	members := fmt.Sprintf(`"outcome":%q,"usage":%s`, words[3], usage)
+	if len(words) == 5 {
+		members += fmt.Sprintf(`,"failure":%q`, words[4])
+	}
+	return modelReportData(run, words[0], words[1], int(s.number(words[2])), members)
+}
+
+// report reads "1: some words by c1 c2; no other words by c3", or "1 final: …".
+// A claim that begins with "no " is negative.
+func (s *script) report(run, rest string) string {
+	s.t.Helper()
+	step, list, found := strings.Cut(rest, ":")
+	s.check(found, "<step>: <claim> by <ids>; <claim> by <ids>")
+	step, final := strings.CutSuffix(step, " final")
+	var claims []string
+	for _, text := range strings.Split(list, ";") {
+		if text = strings.TrimSpace(text); text != "" {
+			words, ids, _ := strings.Cut(text, " by ")
+			claims = append(claims, claim(words, strings.Fields(ids)...))
+		}
+	}
+	return reportData(run, int(s.number(step)), final, claims...)
 }
 
 // result reads "c1 SUCCEEDED [1]", "c1 FAILED" or "c1 TOO_LARGE 5000", and

@@ -24,7 +24,7 @@ func trace(s step) string {
 	if f.Sequence > 0 {
 		number = fmt.Sprintf("%4d", f.Sequence)
 	}
-	line := fmt.Sprintf("%s  %-15s %s", number, f.Kind(), words(f))
+	line := fmt.Sprintf("%s  %-17s %s", number, f.Kind(), words(f))
 	if f.Sequence == 0 {
 		line += ", to " + f.Agent + " alone"
 	}
@@ -60,6 +60,18 @@ func words(f *events.Fact) string {
 		return settled(p)
 	case *events.ToolLate:
 		return fmt.Sprintf("%s %s, %d bytes raw", p.ToolCallID, p.Outcome, p.RawBytes)
+	case *events.ModelGranted:
+		return fmt.Sprintf("%s %s, attempt %d", p.OperationID, p.Operation, p.Attempt)
+	case *events.ModelRejected:
+		return strings.Join(strings.Fields(fmt.Sprintf("%s %s %s %s %s", p.Intent, p.OperationID, p.Operation, p.Code, p.Limit)), " ")
+	case *events.ModelRecorded:
+		return recorded(p)
+	case *events.ProgressAccepted:
+		return fmt.Sprintf("step %d, %d claims%s", p.Step, p.Claims, map[bool]string{true: ", final"}[p.Final])
+	case *events.ProgressInvalid:
+		return invalid(p)
+	case *events.RunReleased:
+		return fmt.Sprintf("%s, to finish until %s", p.Reason, clock(p.GraceUntil))
 	case *events.RunEnding:
 		return strings.TrimSpace(fmt.Sprintf("%s by %s %s", p.Outcome, p.Reason, p.Limit))
 	case *events.RunProgress:
@@ -67,11 +79,58 @@ func words(f *events.Fact) string {
 		for _, o := range p.Observed {
 			observed = append(observed, o.ToolCallID+" "+string(o.Evidence))
 		}
-		return fmt.Sprintf("observed [%s], left out %s", strings.Join(observed, ", "), counts(p.LeftOut))
+		line := fmt.Sprintf("observed [%s], left out %s", strings.Join(observed, ", "), counts(p.LeftOut))
+		if p.Steps > 0 {
+			line += fmt.Sprintf("; %d steps%s", p.Steps, map[bool]string{true: ", the last final"}[p.Final])
+		}
+		return line
 	case *events.RunTerminated:
-		return fmt.Sprintf("%s at %s; %d calls, %s; %d bytes", p.Outcome, clock(p.EndedAt), p.Usage.ToolCalls, counts(p.Calls), p.Usage.RunBytes)
+		return terminatedWords(p)
 	}
 	return "?"
+}
+
+func terminatedWords(p *events.RunTerminated) string {
+	line := fmt.Sprintf("%s at %s; %d calls, %s; %d bytes", p.Outcome, clock(p.EndedAt), p.Usage.ToolCalls, counts(p.Calls), p.Usage.RunBytes)
+	if p.Usage.ModelCalls > 0 {
+		line += fmt.Sprintf("; %d model calls, %d of unknown usage, %d+%d tokens, %d in all",
+			p.Usage.ModelCalls, p.Usage.UnknownUsage, p.Usage.InputTokens, p.Usage.OutputTokens, p.Usage.TotalTokens)
+	}
+	return line
+}
+
+func recorded(p *events.ModelRecorded) string {
+	line := fmt.Sprintf("%s %s, attempt %d %s", p.OperationID, p.Operation, p.Attempt, p.Outcome)
+	if p.Failure != "" {
+		line += " " + string(p.Failure)
+	}
+	if p.Usage == nil {
+		line += ", usage unknown"
+	} else {
+		line += fmt.Sprintf(", %d+%d tokens, %d in all", p.Usage.InputTokens, p.Usage.OutputTokens, p.Usage.Total())
+	}
+	if p.Limit != "" {
+		line += ", over " + p.Limit
+	}
+	return line
+}
+
+func invalid(p *events.ProgressInvalid) string {
+	wrong := make([]string, 0, len(p.Violations))
+	for _, v := range p.Violations {
+		place := ""
+		if v.Claim >= 0 {
+			place = fmt.Sprintf(" in claim %d", v.Claim+1)
+		}
+		if v.ToolCallID != "" {
+			place += " of " + v.ToolCallID
+		}
+		wrong = append(wrong, string(v.Code)+place)
+	}
+	if len(wrong) == 0 {
+		return fmt.Sprintf("step %d %s", p.Step, p.Code)
+	}
+	return fmt.Sprintf("step %d: %s; %d repairs left", p.Step, strings.Join(wrong, ", "), p.RepairsLeft)
 }
 
 func settled(p *events.ToolSettled) string {

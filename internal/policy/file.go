@@ -25,6 +25,7 @@ type file struct {
 	TTL        time.Duration `yaml:"ttl"`
 	AllowColon bool          `yaml:"allow_colon_in_tool_call_ids"`
 	Observed   int64         `yaml:"observed"`
+	Progress   progressEntry `yaml:"progress"`
 }
 
 type toolEntry struct {
@@ -59,6 +60,12 @@ type byteEntry struct {
 	AgentResult int64 `yaml:"agent_result,size"`
 }
 
+type progressEntry struct {
+	MaxRepairs int64         `yaml:"max_repairs"`
+	MaxRepeats int64         `yaml:"max_repeats"`
+	Grace      time.Duration `yaml:"grace"`
+}
+
 // defaults gives what holds where the file says nothing. A message of a NATS
 // server has at most 1 MiB by its own default, which bounds the bytes.
 func defaults() *file {
@@ -71,6 +78,7 @@ func defaults() *file {
 		LongestRun: time.Hour,
 		TTL:        24 * time.Hour,
 		Observed:   100,
+		Progress:   progressEntry{MaxRepairs: 3, MaxRepeats: 10, Grace: 30 * time.Second},
 	}
 }
 

@@ -29,7 +29,7 @@ tools:
     read_only: true
     timeout: 1m30s
     input_schema: {type: object, required: [user_id], properties: {user_id: {type: string}}}
-    projector: {name: json, keep: [name, "items[].id"], max_items: 5, max_bytes: 8KiB, max_string: 100, max_depth: 4, parse_text: true, no_evidence_when_empty: [items]}
+    projector: {name: json, keep: [name, {path: "items[].id", as: item}], max_items: 5, max_bytes: 8KiB, max_string: 100, max_depth: 4, max_input: 2KiB, max_cost: 5000, parse_text: true, scope: [query], no_evidence_when_empty: [items]}
   - {name: other, executor: second, timeout: 1ms}
   - {name: third, executor: airline, timeout: 24h}
 grants:
@@ -43,6 +43,7 @@ longest_run: 336h
 ttl: 1s
 allow_colon_in_tool_call_ids: true
 observed: 7
+progress: {max_repairs: 2, max_repeats: 5, grace: 1m}
 `
 
 func parse(t *testing.T, text string) *harness.Policy {
@@ -68,6 +69,9 @@ func TestEveryKeyReachesThePolicy(t *testing.T) {
 	if p.LongestRun != 14*24*time.Hour || p.TTL != time.Second || !p.AllowColon || p.Observed != 7 {
 		t.Errorf("got %s %s %t %d", p.LongestRun, p.TTL, p.AllowColon, p.Observed)
 	}
+	if want := (harness.ProgressLimits{MaxRepairs: 2, MaxRepeats: 5, Grace: time.Minute}); p.Progress != want {
+		t.Errorf("progress %+v", p.Progress)
+	}
 	tool := p.Tools["get.user/details"]
 	if tool.Name != "get.user/details" || tool.Executor != "airline" || !tool.ReadOnly || tool.Timeout != 90*time.Second {
 		t.Errorf("tool %+v", tool)
@@ -78,8 +82,8 @@ func TestEveryKeyReachesThePolicy(t *testing.T) {
 	if err := tool.Input.Check([]byte(`{"user_id":5}`)); err == nil {
 		t.Error("bad arguments were taken")
 	}
-	projection, err := tool.Projector.Project([]byte(`"{\"name\":\"n\",\"secret\":1,\"items\":[{\"id\":1},{\"id\":2},{\"id\":3},{\"id\":4},{\"id\":5},{\"id\":6}]}"`))
-	if want := `{"result":{"name":"n","items":[{"id":1},{"id":2},{"id":3},{"id":4},{"id":5}]},"left_out":{"items":1,"paths":1}}`; err != nil || string(projection.Result) != want {
+	projection, err := tool.Projector.Project([]byte(`"{\"name\":\"n\",\"secret\":1,\"items\":[{\"id\":1},{\"id\":2},{\"id\":3},{\"id\":4},{\"id\":5},{\"id\":6}],\"query\":\"q\"}"`))
+	if want := `{"result":{"name":"n","items":[{"item":1},{"item":2},{"item":3},{"item":4},{"item":5}]},"scope":{"query":"q"},"left_out":{"items":1,"paths":2}}`; err != nil || string(projection.Result) != want {
 		t.Errorf("got  %s %v\nwant %s", projection.Result, err, want)
 	}
 	for _, grant := range []struct {
@@ -105,6 +109,9 @@ func TestDefaultsAreThoseOfTheDocumentation(t *testing.T) {
 	}
 	if p.LongestRun != time.Hour || p.TTL != 24*time.Hour || p.AllowColon || p.Observed != 100 {
 		t.Errorf("got %s %s %t %d", p.LongestRun, p.TTL, p.AllowColon, p.Observed)
+	}
+	if want := (harness.ProgressLimits{MaxRepairs: 3, MaxRepeats: 10, Grace: 30 * time.Second}); p.Progress != want {
+		t.Errorf("progress %+v", p.Progress)
 	}
 	tool := p.Tools["look"]
 	if tool.ReadOnly || tool.Input != nil || tool.Projector == nil {

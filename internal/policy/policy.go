@@ -45,6 +45,9 @@ func (f *file) compile() (*harness.Policy, error) {
 			Request: f.Bytes.Request, RawResponse: f.Bytes.RawResponse, Record: f.Bytes.Record, AgentResult: f.Bytes.AgentResult,
 		},
 		LongestRun: f.LongestRun, TTL: f.TTL, AllowColon: f.AllowColon, Observed: int(f.Observed),
+		Progress: harness.ProgressLimits{
+			MaxRepairs: int(f.Progress.MaxRepairs), MaxRepeats: int(f.Progress.MaxRepeats), Grace: f.Progress.Grace,
+		},
 	}
 	for i := range f.Tools {
 		entry := &f.Tools[i]

@@ -123,27 +123,63 @@ func (r *reader) read(node ast.Node, path string, into reflect.Value, option str
 	}
 }
 
-// readStruct reads a mapping into the fields of a struct. Other keys than these
-// are refused, but for those in also.
+// readStruct reads a mapping into the fields of a struct, and of the structs that
+// it embeds. Other keys than these are refused, but for those in also. A struct
+// with a field that may stand alone (the option short in its tag) is also read
+// from a text.
 func (r *reader) readStruct(node ast.Node, path string, into reflect.Value, also ...string) {
-	fields := map[string]int{}
-	names := append([]string{}, also...)
-	for i := range into.NumField() {
-		name, _, _ := strings.Cut(into.Type().Field(i).Tag.Get("yaml"), ",")
-		fields[name] = i
-		names = append(names, name)
+	if short, ok := shortField(into); ok {
+		if text, isText := textOf(node); isText {
+			short.SetString(text)
+			return
+		}
+		if _, isMapping := node.(*ast.MappingNode); !isMapping {
+			r.refuse(path, "want a text or a mapping, got %s", kindOf(node))
+			return
+		}
 	}
+	fields, names := map[string]structField{}, slices.Clone(also)
+	addFields(into, fields, &names)
 	for key, value := range r.entries(node, path) {
-		i, ok := fields[key]
+		field, ok := fields[key]
 		if !ok {
 			if !slices.Contains(also, key) {
 				r.unknownKey(join(path, key), key, node, names)
 			}
 			continue
 		}
-		_, option, _ := strings.Cut(into.Type().Field(i).Tag.Get("yaml"), ",")
-		r.read(value, join(path, key), into.Field(i), option)
+		r.read(value, join(path, key), field.value, field.option)
 	}
+}
+
+// structField is a field of a struct, with the option of its tag.
+type structField struct {
+	value  reflect.Value
+	option string
+}
+
+// addFields finds the fields of a struct by their names in a file.
+func addFields(of reflect.Value, fields map[string]structField, names *[]string) {
+	for i := range of.NumField() {
+		field := of.Type().Field(i)
+		if field.Anonymous {
+			addFields(of.Field(i), fields, names)
+			continue
+		}
+		name, option, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+		fields[name] = structField{of.Field(i), option}
+		*names = append(*names, name)
+	}
+}
+
+// shortField gives the field that may stand for the whole struct.
+func shortField(of reflect.Value) (reflect.Value, bool) {
+	for i := range of.NumField() {
+		if _, option, _ := strings.Cut(of.Type().Field(i).Tag.Get("yaml"), ","); option == "short" {
+			return of.Field(i), true
+		}
+	}
+	return reflect.Value{}, false
 }
 
 // unknownKey refuses a key, at the key.

@@ -28,6 +28,11 @@ const (
 	// MaxAgentResult bounds agent results, in bytes: a fact holds one.
 	MaxAgentResult = 512 << 10
 	MaxObserved    = 10_000
+	// MaxRepairs and MaxRepeats bound what progress may allow.
+	MaxRepairs = 1000
+	MaxRepeats = 1_000_000
+	// MaxGrace bounds the time that a released run has to finish.
+	MaxGrace = time.Hour
 )
 
 // validate finds what is wrong beyond the form of single values.
@@ -51,6 +56,20 @@ func (f *file) validate(r *reader) {
 	span("ttl", f.TTL)
 	if f.Observed < 1 || f.Observed > MaxObserved {
 		r.refuse("observed", "want 1 to %d, got %d", MaxObserved, f.Observed)
+	}
+	f.validateProgress(r)
+}
+
+func (f *file) validateProgress(r *reader) {
+	p := f.Progress
+	if p.MaxRepairs < 1 || p.MaxRepairs > MaxRepairs {
+		r.refuse("progress.max_repairs", "want 1 to %d, got %d", MaxRepairs, p.MaxRepairs)
+	}
+	if p.MaxRepeats < 1 || p.MaxRepeats > MaxRepeats {
+		r.refuse("progress.max_repeats", "want 1 to %d, got %d", MaxRepeats, p.MaxRepeats)
+	}
+	if p.Grace < time.Millisecond || p.Grace > MaxGrace || p.Grace%time.Millisecond != 0 {
+		r.refuse("progress.grace", "want 1ms to %dh in whole milliseconds, got %s", MaxGrace/time.Hour, p.Grace)
 	}
 }
 
@@ -107,23 +126,29 @@ func (f *file) validateTool(r *reader, path string, t *toolEntry) {
 	f.validateProjector(r, path+".projector", t)
 }
 
-// validateProjector also sets the default.
+// validateProjector also sets what follows from other parts of the file.
 func (f *file) validateProjector(r *reader, path string, t *toolEntry) {
 	if t.Projector.config == nil {
 		t.Projector.config = projector.DefaultJSON()
 	}
-	config := t.Projector.config
+	options := t.Projector.config.Shared()
 	if !r.has(path + ".max_bytes") {
-		config.LowerResultBytes(f.Bytes.AgentResult)
+		options.MaxBytes = min(options.MaxBytes, f.Bytes.AgentResult)
+	}
+	if !r.has(path + ".max_input") {
+		options.MaxInput = max(1, min(f.Bytes.RawResponse, projector.MaxInputBytes))
+	}
+	if r.has(path+".evidence") && options.Evidence == "" {
+		r.refuse(path+".evidence", "want a CEL expression over result, or no evidence at all, got nothing")
 	}
 	var wrong projector.FieldErrors
-	if errors.As(config.Validate(), &wrong) {
+	if errors.As(t.Projector.config.Validate(), &wrong) {
 		for _, field := range wrong {
 			r.refuse(join(path, field.Field), "%s", field.Problem)
 		}
 	}
-	if limit := f.Bytes.AgentResult; config.ResultBytes() > limit {
-		r.refuse(path+".max_bytes", "want at most bytes.agent_result, %d bytes, got %d", limit, config.ResultBytes())
+	if limit := f.Bytes.AgentResult; options.MaxBytes > limit {
+		r.refuse(path+".max_bytes", "want at most bytes.agent_result, %d bytes, got %d", limit, options.MaxBytes)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"runledger/internal/events"
 	"runledger/internal/harness"
@@ -29,13 +30,13 @@ func (b *batch) run(ctx context.Context) error {
 	if err := b.commit(ctx); err != nil {
 		return err
 	}
-	for _, c := range b.chains {
-		b.setTimer(c.run)
+	if err := b.setTimers(ctx); err != nil {
+		return err
 	}
 	if err := b.project(ctx, b.runs()); err != nil {
 		return err
 	}
-	if err := b.handOut(ctx); err != nil {
+	if err := b.dispatchAll(ctx); err != nil {
 		return err
 	}
 	for _, c := range b.chains {
@@ -94,6 +95,8 @@ func (b *batch) commit(ctx context.Context) error {
 			case err != nil:
 				b.poisonChain(c, harness.ReasonBrokenInvariant, err)
 				needy = append(needy, c)
+			case c.reloads > maxReloads:
+				return fmt.Errorf("run %s was overtaken %d times in one batch", c.run.id, c.reloads)
 			case s.load:
 				needy = append(needy, c)
 			case s.publish != nil:
@@ -119,6 +122,10 @@ func (b *batch) commit(ctx context.Context) error {
 	return nil
 }
 
+// maxReloads bounds how often a run is loaded anew within a batch, before that
+// backs off and is tried again.
+const maxReloads = 8
+
 // land takes the answer to a publication.
 func (b *batch) land(ctx context.Context, f flight) error {
 	sequence, err := f.pending.Wait(ctx)
@@ -130,6 +137,8 @@ func (b *batch) land(ctx context.Context, f flight) error {
 		return nil
 	case errors.Is(err, stream.ErrStale):
 		return b.refused(ctx, f.chain, f.publication)
+	case tooLarge(err):
+		return b.oversized(ctx, f.chain, f.publication, err)
 	default:
 		return fmt.Errorf("publish %s: %w", f.publication.msg.Subject, err)
 	}
@@ -177,6 +186,9 @@ func (b *batch) storeAll(ctx context.Context, publications []*publication) error
 	}
 	for i, p := range publications {
 		_, err := pending[i].Wait(ctx)
+		if tooLarge(err) {
+			err = b.storeSmaller(ctx, p, err)
+		}
 		if err != nil && !errors.Is(err, stream.ErrStale) {
 			return fmt.Errorf("publish %s: %w", p.msg.Subject, err)
 		}
@@ -192,10 +204,15 @@ func (b *batch) poisonChain(c *chain, reason harness.Reason, err error) {
 	b.w.cfg.Log.Error().Err(err).Str("run", c.run.id).Str("reason", string(reason)).
 		Msg("run cannot be worked with; its events are kept under invalid")
 	b.w.hot.drop(c.run.id)
-	c.poison = &poison{reason: reason, detail: err}
-	*c.run = hotRun{id: c.run.id}
+	c.poison = &poison{reason: reason, detail: err, applied: c.run.applied()}
+	*c.run = hotRun{id: c.run.id, schedule: b.w.cfg.Clock().Truncate(wakeBroken).Add(wakeBroken)}
 	c.begun, c.decided = false, false
 }
+
+// wakeBroken is when a run that was given up is looked at again: whoever mends
+// its keys need not know how to wake it. Instants are whole multiples of it, so
+// that however many batches give the run up, one schedule stands.
+const wakeBroken = 30 * time.Second
 
 // Headers of a dead letter, beside those of the event itself.
 const (
@@ -203,6 +220,7 @@ const (
 	HeaderDetail   = "Runledger-Detail"   // for the operator; bounded
 	HeaderSubject  = "Runledger-Subject"  // as stored in IN
 	HeaderSequence = "Runledger-Sequence" // in IN
+	HeaderOmitted  = "Runledger-Omitted"  // bytes of an event that is too large to be kept twice; IN has it
 )
 
 const maxDetail = 512
@@ -230,16 +248,21 @@ func (b *batch) dead(m stream.Message, role events.Role, principal string, reaso
 			header[key] = values
 		}
 	}
-	header[HeaderReason] = []string{string(reason)}
-	header[HeaderDetail] = []string{printable(detail, maxDetail)}
-	header[HeaderSubject] = []string{m.Subject}
-	header[HeaderSequence] = []string{fmt.Sprint(m.Sequence)}
+	b.explain(header, m, reason, detail)
 	return &publication{
 		msg: &nats.Msg{
 			Subject: b.w.cfg.Subjects.Invalid(role, principal, m.Sequence), Header: header, Data: m.Data,
 		},
-		expect: stream.ExpectNew(), reason: reason, detail: detail,
+		expect: stream.ExpectNew(), reason: reason, detail: detail, sequence: m.Sequence,
 	}
+}
+
+// explain says in headers why an event is kept.
+func (b *batch) explain(header nats.Header, m stream.Message, reason harness.Reason, detail string) {
+	header[HeaderReason] = []string{string(reason)}
+	header[HeaderDetail] = []string{printable(detail, maxDetail)}
+	header[HeaderSubject] = []string{m.Subject}
+	header[HeaderSequence] = []string{fmt.Sprint(m.Sequence)}
 }
 
 // message finds the message of an event of this batch.

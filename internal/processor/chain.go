@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"fmt"
 	"time"
 
 	"runledger/internal/events"
@@ -15,6 +16,7 @@ type chain struct {
 	run   *hotRun
 	queue []*events.Inbound
 
+	reloads int  // in this batch
 	begun   bool // now stands for the event at hand
 	decided bool // its decision is stored; only what is due is left
 	now     time.Time
@@ -23,14 +25,20 @@ type chain struct {
 
 // poison says why every event of a run goes to the operator.
 type poison struct {
-	reason harness.Reason
-	detail error
+	reason  harness.Reason
+	detail  error
+	applied uint64 // events up to here were decided before
 }
 
-// step is what a chain needs next: nothing more, something loaded, or a message
-// stored.
+// spares reports whether an event has nothing to do with the operator: it was
+// decided, or it is a tick, which nobody sent and which comes again.
+func (p *poison) spares(in *events.Inbound) bool {
+	return in.Sequence <= p.applied || in.Verb == events.VerbTick
+}
+
+// step is what a chain needs next: something loaded, or a message stored; the
+// zero step is that it needs nothing more.
 type step struct {
-	done    bool
 	load    bool
 	publish *publication
 }
@@ -43,18 +51,29 @@ type publication struct {
 	in         *events.Inbound
 	fact       *events.Fact
 	digest     string
-	decides    bool // it is the answer to the event at hand
-	prelude    bool // it is said before the run has begun
+	sequence   uint64 // in IN, of a dead letter
+	decides    bool   // it is the answer to the event at hand
+	prelude    bool   // it is said before the run has begun
 	reason     harness.Reason
 	dispatched string // the tool, of a dispatch
 	detail     string
 }
 
-// next advances the chain until it needs something from outside.
-func (b *batch) next(c *chain) (step, error) {
+// next advances the chain until it needs something from outside. Rules that
+// panic on one run must not end the process: they break that run's invariant.
+func (b *batch) next(c *chain) (s step, err error) {
+	defer func() {
+		if recovered := recover(); recovered != nil {
+			err = fmt.Errorf("%w: the rules panicked: %v", harness.ErrBrokenInvariant, recovered)
+		}
+	}()
 	for len(c.queue) > 0 {
 		in := c.queue[0]
 		if c.poison != nil {
+			if c.poison.spares(in) {
+				c.pop()
+				continue
+			}
 			return b.nextPoisoned(c, in)
 		}
 		if !c.run.loaded {
@@ -62,14 +81,12 @@ func (b *batch) next(c *chain) (step, error) {
 		}
 		run := c.run.state.Run
 		if !c.begun {
-			if in.Sequence <= c.run.applied() {
-				c.run.makeGood = true
-				c.pop()
-				continue
-			}
 			c.begun, c.now = true, harness.Now(b.w.cfg.Clock(), run, in)
+			if in.Sequence <= c.run.applied() { // what it led to may be unfinished
+				c.decided, c.run.makeGood = true, true
+			}
 		}
-		if harness.Needs(run, nil).Completed && !c.run.completed {
+		if !c.run.knows(harness.Needs(run, nil)) {
 			return step{load: true}, nil
 		}
 		if fact := c.run.rules.Due(&c.run.state, in, c.now); fact != nil {
@@ -79,7 +96,7 @@ func (b *batch) next(c *chain) (step, error) {
 			c.pop()
 			continue
 		}
-		if need := harness.Needs(run, in); need.ToolCallID != "" && !c.run.known(need.ToolCallID) {
+		if !c.run.knows(harness.Needs(run, in)) {
 			return step{load: true}, nil
 		}
 		decision := c.run.rules.Decide(&c.run.state, in, c.now)
@@ -91,7 +108,7 @@ func (b *batch) next(c *chain) (step, error) {
 		}
 		c.pop()
 	}
-	return step{done: true}, nil
+	return step{}, nil
 }
 
 // pop goes on to the next event.
@@ -103,6 +120,7 @@ func (c *chain) pop() {
 // reload lets the event at hand be answered anew, on a fresh state. Whoever
 // overtook us may have stopped before it handed out the calls, so we do.
 func (c *chain) reload() {
+	c.reloads++
 	*c.run = hotRun{id: c.run.id, makeGood: true}
 	c.begun, c.decided = false, false
 }

@@ -13,6 +13,28 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
+// setTimers publishes the schedules that the runs need, before the store learns
+// of them: what it says of a timer then stands. Setting one twice is setting it
+// once.
+func (b *batch) setTimers(ctx context.Context) error {
+	var timers []Pending
+	for _, c := range b.chains {
+		h := c.run
+		b.setTimer(h)
+		if h.schedule.IsZero() {
+			continue
+		}
+		msg := stream.ScheduleMsg(b.w.cfg.Subjects.Timer(h.id, h.schedule.UnixMilli()), b.w.cfg.Subjects.Tick(h.id), h.schedule)
+		timers = append(timers, b.w.cfg.Publisher.Publish(msg, stream.ExpectNone()))
+	}
+	for _, t := range timers {
+		if _, err := t.Wait(ctx); err != nil {
+			return fmt.Errorf("set timer: %w", err)
+		}
+	}
+	return nil
+}
+
 // setTimer decides whether the run needs a schedule: it has none that is known,
 // the known one has fired, or something is due earlier. A call thus costs no
 // timer of its own while an earlier one stands.
@@ -32,36 +54,21 @@ func (b *batch) setTimer(h *hotRun) {
 	h.schedule, run.TimerAt = due, due
 }
 
-// handOut gives reserved calls to their executors and sets timers, after the
-// store has the records. Everything it publishes may have been published
-// before.
-func (b *batch) handOut(ctx context.Context) error {
+// dispatchAll gives reserved calls to their executors, after the store has
+// their records. Each may have been dispatched before.
+func (b *batch) dispatchAll(ctx context.Context) error {
 	var publications []*publication
-	var timers []Pending
 	for _, c := range b.chains {
-		h := c.run
-		if h.state.Run == nil {
+		if c.run.state.Run == nil || c.run.failed != nil {
 			continue
 		}
-		dispatches, err := b.dispatches(ctx, h)
+		dispatches, err := b.dispatches(ctx, c.run)
 		if err != nil {
 			return err
 		}
 		publications = append(publications, dispatches...)
-		if !h.schedule.IsZero() {
-			msg := stream.ScheduleMsg(b.w.cfg.Subjects.Timer(h.id, h.schedule.UnixMilli()), b.w.cfg.Subjects.Tick(h.id), h.schedule)
-			timers = append(timers, b.w.cfg.Publisher.Publish(msg, stream.ExpectNone()))
-		}
 	}
-	if err := b.storeAll(ctx, publications); err != nil {
-		return err
-	}
-	for _, t := range timers {
-		if _, err := t.Wait(ctx); err != nil {
-			return fmt.Errorf("set timer: %w", err)
-		}
-	}
-	return nil
+	return b.storeAll(ctx, publications)
 }
 
 // dispatches gives what the run's executors must get: the calls that this batch
@@ -90,7 +97,8 @@ func (b *batch) dispatches(ctx context.Context, h *hotRun) ([]*publication, erro
 		}
 		p, err := b.dispatch(h, call, request)
 		if err != nil {
-			return nil, err
+			b.w.cfg.Log.Error().Err(err).Msg("the request of an open call cannot be read; the call will time out")
+			continue
 		}
 		publications = append(publications, p)
 	}
@@ -101,7 +109,7 @@ func (b *batch) dispatches(ctx context.Context, h *hotRun) ([]*publication, erro
 func (h *hotRun) request(call *harness.Record) (request []byte, fresh bool) {
 	for _, r := range h.reserved {
 		if r.Call == call.Call {
-			return r.Request, true
+			return r.Request, r.Request != nil
 		}
 	}
 	return nil, false

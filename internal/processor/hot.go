@@ -13,20 +13,23 @@ import (
 // hotRun is a run as a worker holds it between events: its state after its last
 // fact, and what of that the store and the executors have not been given yet.
 type hotRun struct {
-	id     string
-	state  harness.State
-	rules  *harness.Rules
-	loaded bool // state is that of the stream's last fact, as far as we know
-	before prelude
+	id      string
+	state   harness.State
+	rules   *harness.Rules
+	scratch bool // the store has lost something of it: it is written anew from its facts
+	loaded  bool // state is that of the stream's last fact, as far as we know
+	before  prelude
 
-	projected uint64                // the fact at which the store stands
-	changes   []*store.RecordChange // of records, in fact order, not yet projected
-	reserved  []*harness.Record     // calls reserved since the batch began, with their requests
-	schedule  time.Time             // a timer to set; zero for none
-	complete  bool                  // state.Records holds every record of the run
-	completed bool                  // state.Completed has been loaded for this step
+	projected  uint64                             // the fact at which the store stands
+	operations map[string]*harness.ModelOperation // changed, not yet projected
+	changes    []*store.RecordChange              // of records, in fact order, not yet projected
+	reserved   []*harness.Record                  // calls reserved since the batch began, with their requests
+	schedule   time.Time                          // a timer to set; zero for none
+	complete   bool                               // state.Records holds every record of the run
+	completed  bool                               // state.Completed has been loaded for this step
 
-	makeGood bool // an event at hand was decided before: dispatch and schedule again
+	failed   error // why the store cannot take this run; its calls are not dispatched
+	makeGood bool  // an event at hand was decided before: dispatch and schedule again
 }
 
 // prelude is what was said of a run before it began: refusals, which belong to
@@ -45,22 +48,50 @@ func (h *hotRun) applied() uint64 {
 	return h.state.Run.Inbound
 }
 
-// known reports whether the state holds what there is to know of the call.
-func (h *hotRun) known(toolCallID string) bool {
-	if h.state.Run == nil || h.complete {
-		return true
-	}
-	_, ok := h.state.Records[toolCallID]
-	return ok
+// knows reports whether the state holds what there is to know for the need.
+func (h *hotRun) knows(need harness.Need) bool {
+	return len(h.missing(need)) == 0 && (!need.Completed || h.completed)
 }
 
-// remember keeps a loaded record, or the knowledge that there is none.
-func (h *hotRun) remember(toolCallID string, record *harness.Record) {
+// missing gives what must be read from the store for the need, but for the
+// completed calls.
+func (h *hotRun) missing(need harness.Need) []store.Ref {
+	if h.state.Run == nil || h.complete {
+		return nil
+	}
+	var refs []store.Ref
+	for _, id := range need.ToolCallIDs {
+		if _, ok := h.state.Records[id]; !ok {
+			refs = append(refs, store.Ref{RunID: h.id, ToolCallID: id})
+		}
+	}
+	if id := need.OperationID; id != "" {
+		if _, ok := h.state.Operations[id]; !ok {
+			refs = append(refs, store.Ref{RunID: h.id, OperationID: id})
+		}
+	}
+	return refs
+}
+
+// remember keeps what was loaded, or the knowledge that there is nothing.
+func (h *hotRun) remember(ref store.Ref, l store.Loaded) {
 	if h.state.Records == nil {
 		h.state.Records = make(map[string]*harness.Record)
 	}
-	if _, newer := h.state.Records[toolCallID]; !newer {
-		h.state.Records[toolCallID] = record
+	if h.state.Operations == nil {
+		h.state.Operations = make(map[string]*harness.ModelOperation)
+	}
+	if ref.OperationID != "" {
+		keepFirst(h.state.Operations, ref.OperationID, l.Operation)
+	} else {
+		keepFirst(h.state.Records, ref.ToolCallID, l.Record)
+	}
+}
+
+// keepFirst keeps a value unless there is one: that is newer than the store's.
+func keepFirst[V any](m map[string]V, key string, value V) {
+	if _, newer := m[key]; !newer {
+		m[key] = value
 	}
 }
 
@@ -80,6 +111,10 @@ func (h *hotRun) apply(f *events.Fact, at harness.Stored, request, raw []byte) e
 		record.Request = request
 		h.reserved = append(h.reserved, &record)
 		h.changes = append(h.changes, &store.RecordChange{Record: &record, Reserved: true})
+	case *events.ModelGranted:
+		h.changed(p.OperationID)
+	case *events.ModelRecorded:
+		h.changed(p.OperationID)
 	case *events.ToolSettled:
 		record := *touched
 		if p.RawStored {
@@ -88,6 +123,13 @@ func (h *hotRun) apply(f *events.Fact, at harness.Stored, request, raw []byte) e
 		h.settled(&record)
 	}
 	return nil
+}
+
+func (h *hotRun) changed(operationID string) {
+	if h.operations == nil {
+		h.operations = make(map[string]*harness.ModelOperation)
+	}
+	h.operations[operationID] = h.state.Operations[operationID]
 }
 
 func (h *hotRun) settled(record *harness.Record) {
@@ -112,14 +154,18 @@ func (h *hotRun) projection() store.Projection {
 	for i, c := range h.changes {
 		changes[i] = *c
 	}
-	return store.Projection{Run: h.state.Run, From: h.projected, Records: changes}
+	operations := make([]*harness.ModelOperation, 0, len(h.operations))
+	for _, op := range h.operations {
+		operations = append(operations, op)
+	}
+	return store.Projection{Run: h.state.Run, From: h.projected, Records: changes, Operations: operations}
 }
 
 // rest forgets what only the batch at hand needed.
 func (h *hotRun) rest() {
-	h.state.Records, h.state.Completed = nil, nil
+	h.state.Records, h.state.Operations, h.state.Completed = nil, nil, nil
 	h.complete, h.completed, h.makeGood = false, false, false
-	h.changes, h.reserved, h.schedule = nil, nil, time.Time{}
+	h.changes, h.operations, h.reserved, h.schedule = nil, nil, nil, time.Time{}
 }
 
 // hotRuns holds the runs that were used last.

@@ -47,9 +47,8 @@ func (b *batch) loadRuns(ctx context.Context, needy []*chain) error {
 			failures[i] = errs[i]
 			continue
 		}
-		c.run.state.Run = runs[i]
-		if runs[i] != nil {
-			c.run.projected = runs[i].Sequence
+		if runs[i] != nil && !c.run.scratch {
+			c.run.state.Run, c.run.projected = runs[i], runs[i].Sequence
 		}
 		group.Go(func() error {
 			failures[i] = b.catchUp(groupCtx, c.run)
@@ -113,13 +112,16 @@ func (b *batch) catchUp(ctx context.Context, h *hotRun) error {
 		if err != nil {
 			return err
 		}
+		if h.state.Run == nil {
+			return fmt.Errorf("%w: the facts of run %s went while they were read", errUnreadable, h.id)
+		}
 		b.w.cfg.Log.Info().Str("run", h.id).Uint64("from", h.projected).Uint64("to", h.state.Run.Sequence).
 			Msg("run caught up with its facts in the stream")
 	}
 	h.rules = b.w.cfg.Rulebook.Current()
 	if run := h.state.Run; run != nil {
 		if h.rules, err = b.w.cfg.Rulebook.Of(ctx, run.Policy); err != nil {
-			return fmt.Errorf("%w: %w", errUnreadable, err)
+			return err
 		}
 	}
 	h.loaded = true
@@ -203,29 +205,26 @@ func (b *batch) cause(ctx context.Context, sequence uint64) (*events.Inbound, er
 	return in, nil
 }
 
-// loadRecords reads the records that the chains' events name. A store that
+// loadRecords reads the records and operations that the chains' events name. A store that
 // stands elsewhere than we think has lost writes, or another owner went on:
 // the run is then loaded anew.
 func (b *batch) loadRecords(ctx context.Context, needy []*chain) error {
-	var refs []store.RecordRef
+	var refs []store.Ref
 	var owners []*chain
 	for _, c := range needy {
-		if c.poison != nil || c.run.state.Run == nil || c.run.complete {
+		if c.poison != nil || !c.run.loaded {
 			continue
 		}
 		for _, in := range c.queue {
-			need := harness.Needs(c.run.state.Run, in)
-			if need.ToolCallID == "" || c.run.known(need.ToolCallID) {
-				continue
+			for _, ref := range c.run.missing(harness.Needs(c.run.state.Run, in)) {
+				refs, owners = append(refs, ref), append(owners, c)
 			}
-			refs = append(refs, store.RecordRef{RunID: c.run.id, ToolCallID: need.ToolCallID})
-			owners = append(owners, c)
 		}
 	}
 	if len(refs) == 0 {
 		return nil
 	}
-	loaded, err := b.w.cfg.Store.LoadRecords(ctx, refs)
+	loaded, err := b.w.cfg.Store.Load(ctx, refs)
 	if err != nil {
 		return err
 	}
@@ -233,6 +232,8 @@ func (b *batch) loadRecords(ctx context.Context, needy []*chain) error {
 		c := owners[i]
 		switch {
 		case c.poison != nil || !c.run.loaded:
+		case errors.Is(l.Err, store.ErrBehind):
+			b.rewrite(c)
 		case l.Err != nil:
 			if err := b.unlessPoison(c, l.Err); err != nil {
 				return err
@@ -241,10 +242,18 @@ func (b *batch) loadRecords(ctx context.Context, needy []*chain) error {
 			b.w.cfg.Metrics.reloads.Inc()
 			c.reload()
 		default:
-			c.run.remember(refs[i].ToolCallID, l.Record)
+			c.run.remember(refs[i], l)
 		}
 	}
 	return nil
+}
+
+// rewrite lets a run of which the store has lost something be loaded from its
+// facts alone, and written anew.
+func (b *batch) rewrite(c *chain) {
+	b.w.cfg.Metrics.rebuilds.Inc()
+	c.reload()
+	c.run.scratch = true
 }
 
 // loadCompleted reads the completed calls of runs that are about to tell their
@@ -257,11 +266,20 @@ func (b *batch) loadCompleted(ctx context.Context, needy []*chain) error {
 			ending, runs = append(ending, c), append(runs, c.run)
 		}
 	}
+	stood := make([]*harness.Run, len(runs))
+	for i, h := range runs {
+		stood[i] = h.state.Run
+	}
 	if err := b.project(ctx, runs); err != nil {
 		return err
 	}
-	for _, c := range ending {
-		if !c.run.loaded { // given up, or to be loaded again: it comes here once more
+	for i, c := range ending {
+		if c.run.state.Run != stood[i] {
+			c.begun = false // it was rebuilt, and may stand further than when the event was begun
+		}
+		if err := c.run.failed; err != nil {
+			reason, _ := reasonOf(err)
+			b.poisonChain(c, reason, err)
 			continue
 		}
 		if !b.w.cfg.Clock().Before(c.run.state.Run.ExpiresAt) {
@@ -269,11 +287,15 @@ func (b *batch) loadCompleted(ctx context.Context, needy []*chain) error {
 			continue
 		}
 		completed, err := b.w.cfg.Store.Completed(ctx, c.run.id)
-		if err := b.unlessPoison(c, err); err != nil {
-			return err
-		}
-		if err == nil {
+		switch {
+		case err == nil:
 			c.run.state.Completed, c.run.completed = completed, true
+		case errors.Is(err, store.ErrBehind):
+			b.rewrite(c)
+		default:
+			if err := b.unlessPoison(c, err); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -78,15 +78,28 @@ func deadLetterReasons() []harness.Reason {
 }
 
 // factSeries gives for each kind of fact what stands behind it as code: none,
-// the codes of its refusals, or the outcomes of a run.
+// the codes of its refusals, the reasons of a release, or the outcomes of a run.
 func factSeries() map[events.Kind][]events.Code {
 	plain := []events.Code{""}
 	return map[events.Kind][]events.Code{
-		events.KindRunStarted:   plain,
-		events.KindToolReserved: plain,
-		events.KindToolLate:     plain,
-		events.KindRunEnding:    plain,
-		events.KindRunProgress:  plain,
+		events.KindRunStarted:       plain,
+		events.KindToolReserved:     plain,
+		events.KindToolLate:         plain,
+		events.KindModelGranted:     plain,
+		events.KindModelRecorded:    plain,
+		events.KindProgressAccepted: plain,
+		events.KindRunReleased:      {events.Code(events.ReleaseProtocolViolated), events.Code(events.ReleaseStalled)},
+		events.KindRunEnding:        plain,
+		events.KindRunProgress:      plain,
+		events.KindModelRejected: {
+			events.CodeInvalidEnvelope, events.CodeRunMismatch, events.CodeRunNotFound, events.CodeRunNotOwned, events.CodeRunNotActive,
+			events.CodeDeadlineExceeded, events.CodeRunReleased, events.CodeRetryNotAllowed, events.CodeAttemptNotOpen,
+			events.CodeBudgetExhausted, events.CodeInternal,
+		},
+		events.KindProgressInvalid: {
+			events.InvalidProgressProtocol, events.CodeRunMismatch, events.CodeRunNotFound, events.CodeRunNotOwned,
+			events.CodeRunNotActive, events.CodeDeadlineExceeded, events.CodeInvalidEnvelope, events.CodeInternal,
+		},
 		events.KindRunRejected: {
 			events.CodeInvalidEnvelope, events.CodeRunMismatch, events.CodeRunNotFound, events.CodeRunNotOwned, events.CodeRunNotActive,
 			events.CodeRunExists, events.CodeInvalidIdentity, events.CodeInvalidLimits, events.CodeInvalidDeadline, events.CodeInternal,
@@ -94,7 +107,7 @@ func factSeries() map[events.Kind][]events.Code {
 		events.KindToolRejected: {
 			events.CodeInvalidEnvelope, events.CodeInvalidToolCallID, events.CodeRunMismatch, events.CodeRunNotFound, events.CodeRunNotOwned,
 			events.CodeInvalidInput, events.CodeRequestTooLarge, events.CodeToolNotFound, events.CodeUnauthorized, events.CodeNotReadOnly,
-			events.CodeRunNotActive, events.CodeDeadlineExceeded, events.CodeDuplicateToolCall, events.CodeBudgetExhausted, events.CodeInternal,
+			events.CodeRunNotActive, events.CodeDeadlineExceeded, events.CodeRunReleased, events.CodeDuplicateToolCall, events.CodeBudgetExhausted, events.CodeInternal,
 		},
 		events.KindToolSettled: {
 			"", events.CodeToolExecutionFailed, events.CodeToolTimeout, events.CodeResultTooLarge, events.CodeProjectionFailed,
@@ -125,6 +138,12 @@ func codeOf(payload events.Payload) events.Code {
 		return p.Code
 	case *events.RunRejected:
 		return p.Code
+	case *events.ModelRejected:
+		return p.Code
+	case *events.ProgressInvalid:
+		return events.Code(p.Code)
+	case *events.RunReleased:
+		return events.Code(p.Reason)
 	case *events.ToolSettled:
 		return p.Code
 	case *events.RunTerminated:

@@ -35,7 +35,7 @@ type History interface {
 // Store is the projection of the facts.
 type Store interface {
 	LoadRuns(ctx context.Context, runIDs []string) ([]*harness.Run, []error)
-	LoadRecords(ctx context.Context, refs []store.RecordRef) ([]store.Loaded, error)
+	Load(ctx context.Context, refs []store.Ref) ([]store.Loaded, error)
 	Completed(ctx context.Context, runID string) ([]harness.Record, error)
 	Project(ctx context.Context, projections []store.Projection) []error
 }

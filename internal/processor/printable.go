@@ -16,8 +16,10 @@ func printable(s string, max int) string {
 	}, s)
 }
 
-// isServerHeader reports whether a header means something to the server; such a
-// header of a stranger's message must not be published under our name.
+// isServerHeader reports whether a header means something to the server or to
+// its clients (a status); such a header of a stranger's message must not be
+// published under our name.
 func isServerHeader(key string) bool {
-	return len(key) >= 5 && strings.EqualFold(key[:5], "Nats-")
+	return len(key) >= 5 && strings.EqualFold(key[:5], "Nats-") ||
+		strings.EqualFold(key, "Status") || strings.EqualFold(key, "Description")
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"runledger/internal/events"
+	"runledger/internal/harness"
 	"runledger/internal/policy"
 	"runledger/internal/stream"
 
@@ -33,6 +34,7 @@ type Settings struct {
 // Processor serves its share of the partitions.
 type Processor struct {
 	settings   Settings
+	in         string // which IN this is
 	worker     Config
 	partitions *stream.Partitions
 	publisher  *stream.Publisher
@@ -54,6 +56,9 @@ func New(ctx context.Context, s Settings) (*Processor, error) {
 	if err := checkStreams(ctx, s, policy.Executors(current)); err != nil {
 		return nil, err
 	}
+	if err := checkSizes(current, s.JetStream.Conn().MaxPayload()); err != nil {
+		return nil, err
+	}
 	raw, err := stream.NewPublisher(s.JetStream.Conn(), stream.PublisherConfig{Log: s.Log})
 	if err != nil {
 		return nil, err
@@ -63,8 +68,13 @@ func New(ctx context.Context, s Settings) (*Processor, error) {
 		raw.Close()
 		return nil, fmt.Errorf("keep policy %s: %w", s.PolicyName, err)
 	}
+	in, err := inbound(ctx, s.JetStream)
+	if err != nil {
+		raw.Close()
+		return nil, err
+	}
 	partitions, err := stream.NewPartitions(s.JetStream, stream.PartitionsConfig{
-		Process: s.Name, Count: s.Partitions, LeaseTTL: s.LeaseTTL, Log: s.Log,
+		Process: s.Name, Count: s.Partitions, Stream: in, LeaseTTL: s.LeaseTTL, Log: s.Log,
 	})
 	if err != nil {
 		raw.Close()
@@ -75,9 +85,29 @@ func New(ctx context.Context, s Settings) (*Processor, error) {
 	cfg.History = stream.NewHistory(s.JetStream, s.Log)
 	cfg.Store, cfg.Rulebook = s.Store, NewRulebook(current, policies)
 	cfg.Metrics, cfg.Log = NewMetrics(s.Registerer), s.Log
-	p := &Processor{settings: s, worker: cfg, partitions: partitions, publisher: raw}
+	p := &Processor{settings: s, in: in, worker: cfg, partitions: partitions, publisher: raw}
+	if err := cfg.Validate(); err != nil {
+		raw.Close()
+		return nil, err
+	}
 	p.registerGauges(s.Registerer)
-	return p, cfg.Validate()
+	return p, nil
+}
+
+// envelopeRoom is what a message needs beside the request or result that it
+// carries.
+const envelopeRoom = 64 << 10
+
+// checkSizes refuses a policy whose calls the server could not carry.
+func checkSizes(p *harness.Policy, maxPayload int64) error {
+	var errs []error
+	for name, size := range map[string]int64{"bytes.request": p.Bytes.Request, "bytes.agent_result": p.Bytes.AgentResult} {
+		if size+envelopeRoom > maxPayload {
+			errs = append(errs, fmt.Errorf("policy: %s: want at most %d bytes, since the server takes messages of %d and the envelope needs room, got %d; lower it, or raise max_payload of the server",
+				name, maxPayload-envelopeRoom, maxPayload, size))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // checkStreams refuses to work on streams that would lead events past it.
@@ -118,6 +148,16 @@ func checkStreams(ctx context.Context, s Settings, executors []string) error {
 	return nil
 }
 
+// inbound tells this IN from another of its name: a stream that was made anew
+// has the same name and other sequences.
+func inbound(ctx context.Context, js jetstream.JetStream) (string, error) {
+	in, err := js.Stream(ctx, stream.StreamIn)
+	if err != nil {
+		return "", fmt.Errorf("look at stream %s: %w", stream.StreamIn, err)
+	}
+	return in.CachedInfo().Created.UTC().Format(time.RFC3339Nano), nil
+}
+
 func (p *Processor) registerGauges(registerer prometheus.Registerer) {
 	registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "runledger", Name: "partitions_owned", Help: "Partitions that this process serves.",
@@ -146,7 +186,7 @@ func (p *Processor) serve(ctx context.Context, lease *stream.Lease) {
 	log.Debug().Uint64("position", lease.Position()).Msg("partition taken")
 	err := p.carry(ctx, lease, log)
 	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, stream.ErrLeaseLost):
+	case ctx.Err() != nil, errors.Is(err, stream.ErrLeaseLost):
 		log.Debug().Msg("partition given up")
 	default:
 		log.Error().Err(err).Msg("partition stopped; it will be taken again")
@@ -155,6 +195,10 @@ func (p *Processor) serve(ctx context.Context, lease *stream.Lease) {
 }
 
 func (p *Processor) carry(ctx context.Context, lease *stream.Lease, log zerolog.Logger) error {
+	if of := lease.Stream(); of != "" && of != p.in {
+		return fmt.Errorf("%w: the position %d counts in the IN of %s, and this one is of %s; restore that, or remove streams, buckets and the prefix of the keys together to begin anew",
+			stream.ErrRewound, lease.Position(), of, p.in)
+	}
 	filter := p.worker.Subjects.Partition(lease.Partition())
 	reader, err := stream.OpenReader(ctx, p.settings.JetStream, filter, lease.Position(), stream.ReaderConfig{Log: log})
 	if err != nil {

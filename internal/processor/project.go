@@ -20,7 +20,7 @@ func (b *batch) project(ctx context.Context, runs []*hotRun) error {
 		behind := runs[:0:0]
 		var projections []store.Projection
 		for _, h := range runs {
-			if h.behind(b.w.cfg.Clock()) {
+			if h.failed == nil && h.behind(b.w.cfg.Clock()) {
 				behind = append(behind, h)
 				projections = append(projections, h.projection())
 			}
@@ -50,7 +50,7 @@ func (b *batch) project(ctx context.Context, runs []*hotRun) error {
 func (b *batch) projected(ctx context.Context, h *hotRun, err error) (again bool, _ error) {
 	switch {
 	case err == nil:
-		h.projected, h.changes = h.state.Run.Sequence, nil
+		h.projected, h.changes, h.operations = h.state.Run.Sequence, nil, nil
 		return false, nil
 	case errors.Is(err, store.ErrBehind):
 		b.w.cfg.Metrics.rebuilds.Inc()
@@ -73,7 +73,7 @@ func (b *batch) unlessOfOneRun(h *hotRun, err error) error {
 	b.w.cfg.Log.Error().Err(err).Str("run", h.id).
 		Msg("run cannot be projected; its facts stand in the stream, its records do not")
 	b.w.hot.drop(h.id)
-	*h = hotRun{id: h.id}
+	h.failed = err
 	return nil
 }
 
@@ -83,7 +83,8 @@ func (b *batch) rebuild(ctx context.Context, h *hotRun) error {
 	if errs[0] != nil {
 		return errs[0]
 	}
-	*h = hotRun{id: h.id, makeGood: true}
+	timer := h.state.Run.TimerAt // stands, whatever the store has forgotten
+	*h = hotRun{id: h.id, makeGood: true, schedule: h.schedule}
 	h.state.Run = runs[0]
 	if runs[0] != nil {
 		h.projected = runs[0].Sequence
@@ -91,6 +92,9 @@ func (b *batch) rebuild(ctx context.Context, h *hotRun) error {
 	if err := b.catchUp(ctx, h); err != nil {
 		return err
 	}
-	b.setTimer(h)
+	if h.state.Run == nil {
+		return fmt.Errorf("%w: neither the store nor the stream has run %s any more", errUnreadable, h.id)
+	}
+	h.state.Run.TimerAt = timer
 	return nil
 }

@@ -2,12 +2,14 @@ package processor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
 	"runledger/internal/harness"
 	"runledger/internal/policy"
 	"runledger/internal/progress"
+	"runledger/internal/stream"
 )
 
 // Rulebook gives the rules of each policy: of the current one, by which new
@@ -31,13 +33,14 @@ func NewRulebook(current *harness.Policy, policies Policies) *Rulebook {
 }
 
 func newRules(p *harness.Policy) *harness.Rules {
-	return &harness.Rules{Policy: p, Progress: progress.Project}
+	return &harness.Rules{Policy: p, Progress: progress.Rules{}}
 }
 
 // Current gives the rules by which new runs start.
 func (b *Rulebook) Current() *harness.Rules { return b.current }
 
-// Of gives the rules that a run began with, and keeps.
+// Of gives the rules that a run began with, and keeps. The error is
+// errUnreadable where trying again does not help.
 func (b *Rulebook) Of(ctx context.Context, digest string) (*harness.Rules, error) {
 	b.mu.Lock()
 	rules := b.known[digest]
@@ -46,15 +49,18 @@ func (b *Rulebook) Of(ctx context.Context, digest string) (*harness.Rules, error
 		return rules, nil
 	}
 	content, err := b.policies.Get(ctx, digest)
-	if err != nil {
+	if errors.Is(err, stream.ErrNotFound) {
+		return nil, fmt.Errorf("%w: policy %s: %w", errUnreadable, digest, err)
+	}
+	if err != nil { // for a while
 		return nil, fmt.Errorf("policy %s: %w", digest, err)
 	}
 	parsed, err := policy.Parse(digest, content)
-	if err != nil {
-		return nil, fmt.Errorf("policy %s: %w", digest, err)
+	if err == nil && parsed.Digest != digest {
+		err = fmt.Errorf("its content has the digest %s", parsed.Digest)
 	}
-	if parsed.Digest != digest {
-		return nil, fmt.Errorf("policy %s: its content has the digest %s", digest, parsed.Digest)
+	if err != nil {
+		return nil, fmt.Errorf("%w: policy %s: %w", errUnreadable, digest, err)
 	}
 	rules = newRules(parsed)
 	b.mu.Lock()

@@ -82,7 +82,9 @@ func (w *Worker) Run(ctx context.Context, reader Reader, position Position) erro
 		}
 		last := messages[len(messages)-1].Sequence
 		switch err := position.Move(ctx, last); {
-		case errors.Is(err, stream.ErrLeaseLost), ctx.Err() != nil:
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, stream.ErrLeaseLost):
 			return err
 		case err != nil: // the next batch moves it further
 			w.cfg.Log.Warn().Err(err).Int("partition", position.Partition()).Msg("position not moved")

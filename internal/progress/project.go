@@ -20,11 +20,14 @@ const (
 	LeftOutOverLimit  = "OVER_LIMIT" // accepted, but more than run.progress may hold
 )
 
-var _ harness.ProgressProjector = Project
+// maxNamesBytes bounds the names in run.progress together, in bytes. A fact must
+// fit in one message, however long the ids are that a framework gives its calls.
+const maxNamesBytes = 256 << 10
 
 // Project tells what the run observed: of the completed calls those whose
 // records are READY, the run's own and not expired at now, in order of
-// reservation, the first max of them. Everything else is counted by reason, so
+// reservation, the first max of them, and fewer where their names would not fit
+// in a message. Everything else is counted by reason, so
 // that observed and left out together are the calls that the run has settled.
 //
 // completed is what the store resolved: a record without status stands for one
@@ -39,10 +42,14 @@ func Project(run *harness.Run, completed []harness.Record, now time.Time, max in
 		}
 		progress.LeftOut[reason] += n
 	}
+	names, full := 0, false
 	for _, record := range inOrder(completed) {
 		reason := reject(run, record, now)
-		if reason == "" && len(progress.Observed) >= max {
-			reason = LeftOutOverLimit
+		if reason == "" {
+			names += len(record.ToolCallID) + len(record.Tool)
+			if full = full || len(progress.Observed) >= max || names > maxNamesBytes; full {
+				reason = LeftOutOverLimit
+			}
 		}
 		if reason != "" {
 			leaveOut(reason, 1)

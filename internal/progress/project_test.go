@@ -2,6 +2,7 @@ package progress
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -157,5 +158,39 @@ func TestProjectAcceptsReadyRecordsOfTheRunInOrderOfReservationAndCountsTheRest(
 				t.Errorf("the completed calls were changed:\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestNamesThatWouldNotFitInAMessageAreLeftOut(t *testing.T) {
+	// 262,144 bytes of names: with ids of 2,040 bytes and tools of 8, 128 calls.
+	calls := func(n int, idBytes int) []harness.Record {
+		records := make([]harness.Record, n)
+		for i := range records {
+			records[i] = ready(uint64(i+2), strings.Repeat("c", idBytes))
+			records[i].Tool = "tool-abc"
+		}
+		return records
+	}
+	for _, c := range []struct {
+		n, idBytes, observed int
+	}{{127, 2040, 127}, {128, 2040, 128}, {129, 2040, 128}, {300, 2040, 128}, {128, 2041, 127}, {10_000, 8, 10_000}} {
+		run := &harness.Run{ID: "run", ExpiresAt: expires, Calls: map[events.Status]int64{events.StatusReady: int64(c.n)}}
+		got := Project(run, calls(c.n, c.idBytes), now, 10_000)
+		if len(got.Observed) != c.observed || got.LeftOut["OVER_LIMIT"] != int64(c.n-c.observed) || len(got.LeftOut) > 1 {
+			t.Errorf("%d calls with ids of %d bytes: %d observed, left out %v, want %d observed", c.n, c.idBytes, len(got.Observed), got.LeftOut, c.observed)
+		}
+	}
+}
+
+func TestACallThatDoesNotFitIsFollowedByNone(t *testing.T) {
+	long := ready(4, strings.Repeat("c", 262_144))
+	run := &harness.Run{ID: "run", ExpiresAt: expires, Calls: map[events.Status]int64{events.StatusReady: 3, events.StatusError: 1}}
+	got := Project(run, []harness.Record{ready(2, "a"), long, failed(6, "b"), ready(8, "c")}, now, 10)
+	want := &events.RunProgress{
+		Observed: []events.Observation{observed(2, "a", events.EvidenceFound)},
+		LeftOut:  map[string]int64{"OVER_LIMIT": 2, "ERROR": 1},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("progress (-want +got):\n%s", diff)
 	}
 }

@@ -26,7 +26,7 @@ func FuzzJSON(f *testing.F) {
 		config.ParseText = options&1 != 0
 		config.MaxString, config.MaxDepth = int64(options>>2)+1, 8
 		if options&2 != 0 {
-			config.Keep, config.NoEvidenceWhenEmpty = []string{path, "a"}, []string{path}
+			config.Keep, config.NoEvidenceWhenEmpty = projector.KeepPaths(path, "a"), []string{path}
 		}
 		p, err := config.New()
 		if err != nil {
@@ -56,7 +56,7 @@ func BenchmarkJSON(b *testing.B) {
 	}{{"4KiB", 40}, {"64KiB", 640}, {"768KiB", 7600}} {
 		raw := []byte("[" + string(bytes.Repeat([]byte(item), size.items)) + "null]")
 		config := projector.DefaultJSON()
-		config.Keep, config.MaxItems = []string{"[].id", "[].name", "[].price"}, 50
+		config.Keep, config.MaxItems = projector.KeepPaths("[].id", "[].name", "[].price"), 50
 		p, err := config.New()
 		if err != nil {
 			b.Fatal(err)

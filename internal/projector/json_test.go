@@ -25,7 +25,11 @@ func project(t *testing.T, raw string, change func(*projector.JSONConfig)) (resu
 }
 
 func keep(paths ...string) func(*projector.JSONConfig) {
-	return func(c *projector.JSONConfig) { c.Keep = paths }
+	return func(c *projector.JSONConfig) {
+		if paths != nil {
+			c.Keep = projector.KeepPaths(paths...)
+		}
+	}
 }
 
 func TestResultIsWhatThePathsKeepWithTheCountOfTheRest(t *testing.T) {
@@ -96,7 +100,7 @@ func TestWhatIsEmptyIsNoEvidence(t *testing.T) {
 	empty := []string{`null`, `""`, `" \t\n\u00a0"`, `[]`, ` [ ] `, `{}`, `{ }`, `"null"`, `"[]"`, `" { } "`, `"\"\""`, `"\"  \""`}
 	for _, raw := range empty {
 		for _, parse := range []bool{false, true} {
-			result, evidence, err := project(t, raw, func(c *projector.JSONConfig) { c.ParseText, c.Keep = parse, []string{"a"} })
+			result, evidence, err := project(t, raw, func(c *projector.JSONConfig) { c.ParseText, c.Keep = parse, projector.KeepPaths("a") })
 			if err != nil || evidence != events.EvidenceNone || !strings.HasPrefix(result, `{"result":`) {
 				t.Errorf("%s (parse_text %t): got %s %s %v, want NO_EVIDENCE", raw, parse, result, evidence, err)
 			}
@@ -158,7 +162,7 @@ func TestCapsLeaveOutAndCount(t *testing.T) {
 		{"a string over the limit is cut between characters", `"abcdé"`, func(c *projector.JSONConfig) { c.MaxString = 5 }, `{"result":"abcd","left_out":{"strings":1}}`},
 		{"a character that does not fit at all", `"😀"`, func(c *projector.JSONConfig) { c.MaxString = 3 }, `{"result":"","left_out":{"strings":1}}`},
 		{"all three kinds", `{"l":[1,2],"s":"abc","x":0}`, func(c *projector.JSONConfig) {
-			c.MaxItems, c.MaxString, c.Keep = 1, 2, []string{"l", "s"}
+			c.MaxItems, c.MaxString, c.Keep = 1, 2, projector.KeepPaths("l", "s")
 		}, `{"result":{"l":[1],"s":"ab"},"left_out":{"items":1,"strings":1,"paths":1}}`},
 		{"items go until the bytes are kept", `["aaaaaaaa","bbbbbbbb","cccccccc","dddddddd","eeeeeeee","ffffffff","gggggggg"]`, func(c *projector.JSONConfig) { c.MaxBytes = 80 },
 			`{"result":["aaaaaaaa","bbbbbbbb","cccccccc","dddddddd"],"left_out":{"items":3}}`},
@@ -211,7 +215,7 @@ func TestWhatCannotBeProjectedIsAnErrorThatSaysWhatIsWanted(t *testing.T) {
 		{"nothing kept deep down", `[{"a":{"b":1}}]`, keep("[].a.c"), "raw response: none of the paths in keep is there; want a response of the shape that the policy describes"},
 		{"a text where an object is described", `"secret text"`, keep("a"), "raw response: none of the paths in keep is there; want a response of the shape that the policy describes"},
 		{"too large without lists", `{"a":"` + strings.Repeat("x", 200) + `"}`, func(c *projector.JSONConfig) { c.MaxBytes = 64 },
-			"result: want at most max_bytes 64, got more even with one item in every list"},
+			"result: want at most max_bytes, got more even with one item in every list"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -229,14 +233,19 @@ func TestWhatCannotBeProjectedIsAnErrorThatSaysWhatIsWanted(t *testing.T) {
 
 func TestOptionsOutOfBoundsAreAllReported(t *testing.T) {
 	config := &projector.JSONConfig{
-		Keep:     []string{"a..b", "", "a[0]", "a[", `a["x"`, "a b", ".a", "a[]b", strings.Repeat("a.", 16) + "a", strings.Repeat("a", 257), "ok[].x"},
-		MaxItems: 0, MaxBytes: 63, MaxString: 1<<20 + 1, MaxDepth: 129, NoEvidenceWhenEmpty: make([]string, 17),
+		Keep: projector.KeepPaths("a..b", "", "a[0]", "a[", `a["x"`, "a b", ".a", "a[]b", strings.Repeat("a.", 16)+"a", strings.Repeat("a", 257), "ok[].x"),
+		Options: projector.Options{
+			MaxBytes: 63, MaxString: 1<<20 + 1, MaxDepth: 129, MaxInput: 64<<20 + 1, MaxCost: 999, Scope: []string{"a[]", "b"}, Evidence: "true",
+		},
+		MaxItems: 0, NoEvidenceWhenEmpty: make([]string, 17),
 	}
 	want := []string{
-		`max_items: want 1 to 100000, got 0`,
 		`max_bytes: want 64 to 1048576, got 63`,
 		`max_string: want 1 to 1048576, got 1048577`,
 		`max_depth: want 1 to 128, got 129`,
+		`max_input: want 1 to 67108864, got 67108865`,
+		`max_cost: want 1000 to 1000000000, got 999`,
+		`scope[0]: want a path of member names alone, such as meta.query, got "a[]"`,
 		`keep[0]: want a path such as items[].id, got "a..b": a name is not empty, and one with . [ ] * " or white space stands as ["name"] at byte 1`,
 		`keep[1]: want a path of 1 to 256 bytes, got 0`,
 		`keep[2]: want a path such as items[].id, got "a[0]": a bracket holds nothing or a JSON string, as in [] and ["name"] at byte 1`,
@@ -248,6 +257,8 @@ func TestOptionsOutOfBoundsAreAllReported(t *testing.T) {
 		`keep[8]: want at most 16 steps, got more`,
 		`keep[9]: want a path of 1 to 256 bytes, got 257`,
 		`no_evidence_when_empty: want at most 16 paths, got 17`,
+		`max_items: want 1 to 100000, got 0`,
+		`no_evidence_when_empty: want either this or evidence, got both`,
 	}
 	if got := config.Validate(); got == nil || got.Error() != strings.Join(want, "; ") {
 		t.Errorf("got  %v\nwant %s", got, strings.Join(want, "; "))
@@ -255,7 +266,9 @@ func TestOptionsOutOfBoundsAreAllReported(t *testing.T) {
 	if _, err := config.New(); err == nil {
 		t.Error("New took a config that Validate refuses")
 	}
-	if err := (&projector.JSONConfig{Keep: []string{}, MaxItems: 1, MaxBytes: 64, MaxString: 1, MaxDepth: 1}).Validate(); err == nil {
+	nothing := projector.DefaultJSON()
+	nothing.Keep = []projector.Keep{}
+	if err := nothing.Validate(); err == nil {
 		t.Error("an empty keep was taken")
 	}
 	if err := projector.DefaultJSON().Validate(); err != nil {
@@ -266,7 +279,7 @@ func TestOptionsOutOfBoundsAreAllReported(t *testing.T) {
 func TestTheRegistryKnowsItsNamesAndNoOther(t *testing.T) {
 	for _, name := range projector.Names() {
 		config, ok := projector.NewConfig(name)
-		if !ok || config.Validate() != nil || config.ResultBytes() <= 0 {
+		if !ok || config.Validate() != nil || config.Shared().MaxBytes <= 0 {
 			t.Errorf("%s: want a config with valid defaults, got %+v %t", name, config, ok)
 		}
 	}

@@ -22,6 +22,7 @@ const (
 type step struct {
 	kind stepKind
 	name string
+	as   string // the name that the member gets; only where a path ends, empty leaves it
 }
 
 type stepKind uint8
@@ -44,6 +45,15 @@ const (
 //
 // A path selects the values at its end with all that they hold.
 type path []step
+
+// String writes a path of member names, for messages.
+func (p path) String() string {
+	names := make([]string, len(p))
+	for i, s := range p {
+		names[i] = s.name
+	}
+	return strings.Join(names, ".")
+}
 
 func parsePath(text string) (path, error) {
 	if text == "" || len(text) > MaxPathBytes {
@@ -127,4 +137,32 @@ func parsePaths(option string, texts []string, limit int, wrong *FieldErrors) []
 		paths = append(paths, p)
 	}
 	return paths
+}
+
+// parseMemberPaths reads paths that go through members alone.
+func parseMemberPaths(option string, texts []string, limit int, wrong *FieldErrors) []path {
+	paths := parsePaths(option, texts, limit, wrong)
+	for i, p := range paths {
+		for _, s := range p {
+			if s.kind != stepMember && len(paths) == len(texts) {
+				wrong.add(fmt.Sprintf("%s[%d]", option, i), "want a path of member names alone, such as meta.query, got %q", texts[i])
+				break
+			}
+		}
+	}
+	return paths
+}
+
+// parseMemberPath reads the one path of an option; none gives nil.
+func parseMemberPath(option, text string, wrong *FieldErrors) path {
+	if text == "" {
+		return nil
+	}
+	var inner FieldErrors
+	paths := parseMemberPaths(option, []string{text}, 1, &inner)
+	if len(inner) > 0 {
+		wrong.add(option, "%s", inner[0].Problem)
+		return nil
+	}
+	return paths[0]
 }

@@ -10,15 +10,14 @@ import (
 )
 
 // Config is the options of one projector. Its fields carry the names that they
-// have in a policy as yaml tags; "size" in a tag marks a number of bytes.
+// have in a policy as yaml tags; "size" in a tag marks a number of bytes, and
+// "short" a field that may stand alone for the struct that holds it.
 type Config interface {
 	// Validate reports every option that is wrong, as [FieldErrors].
 	Validate() error
-	// ResultBytes is the most that a result can have, in bytes.
-	ResultBytes() int64
-	// LowerResultBytes lowers that to at most so many; for a policy that does not
-	// say how large the results of a tool may be.
-	LowerResultBytes(most int64)
+	// Shared gives the options that every projector has, to be read or set before
+	// New.
+	Shared() *Options
 	// New gives the projector. The error is that of Validate.
 	New() (harness.Projector, error)
 }
@@ -26,7 +25,12 @@ type Config interface {
 // registry gives the options of each projector by its name, set to defaults.
 func registry() map[string]func() Config {
 	return map[string]func() Config{
-		NameJSON: func() Config { return DefaultJSON() },
+		NameJSON:     func() Config { return DefaultJSON() },
+		NameLog:      func() Config { return DefaultLog() },
+		NameMCP:      func() Config { return DefaultMCP() },
+		NamePassages: func() Config { return DefaultPassages() },
+		NameRows:     func() Config { return DefaultRows() },
+		NameText:     func() Config { return DefaultText() },
 	}
 }
 
@@ -70,4 +74,10 @@ func (e FieldErrors) orNil() error {
 
 func (e *FieldErrors) add(field, format string, args ...any) {
 	*e = append(*e, FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
+}
+
+func (e *FieldErrors) between(option string, value, low, high int64) {
+	if value < low || value > high {
+		e.add(option, "want %d to %d, got %d", low, high, value)
+	}
 }

@@ -122,6 +122,49 @@ func BenchmarkProject(b *testing.B) {
 	}
 }
 
+// BenchmarkProjectWhatCallsCameTo does the same in runs that remember as many
+// results as a run may, which every settlement writes.
+func BenchmarkProjectWhatCallsCameTo(b *testing.B) {
+	addr := testenv.StartRedis(b).Addr
+	s := open(b, addr)
+	l := newLoad(b, s, "recent", 50)
+	for _, run := range l.runs {
+		for i := range 64 {
+			run.Recent = append(run.Recent, harness.Repetition{Key: events.DigestBytes([]byte{byte(i)}), Count: 1})
+		}
+	}
+	defer perCall(b, addr, len(l.runs))()
+	b.ReportAllocs()
+	for b.Loop() {
+		l.call(b)
+	}
+}
+
+// BenchmarkProjectOperations takes model operations through a grant and a
+// report.
+func BenchmarkProjectOperations(b *testing.B) {
+	addr := testenv.StartRedis(b).Addr
+	s := open(b, addr)
+	l := newLoad(b, s, "operations", 50)
+	project := func(op *harness.ModelOperation) {
+		projections := make([]store.Projection, len(l.runs))
+		for i, run := range l.runs {
+			l.next(run)
+			projections[i] = store.Projection{Run: run, From: run.Sequence - 1, Operations: []*harness.ModelOperation{op}}
+		}
+		l.project(b, projections)
+	}
+	defer perCall(b, addr, len(l.runs))()
+	b.ReportAllocs()
+	for b.Loop() {
+		open, done := granted(), reported()
+		open.ID = "op_" + strconv.FormatUint(l.runs[0].Sequence, 10)
+		done.ID = open.ID
+		project(open)
+		project(done)
+	}
+}
+
 // BenchmarkProjectInALongRun shows that a call costs the same in a run that has
 // made ten as in one that has made ten thousand.
 func BenchmarkProjectInALongRun(b *testing.B) {
@@ -148,9 +191,9 @@ func BenchmarkLoad(b *testing.B) {
 	for _, n := range []int{1, 50, 200} {
 		l := newLoad(b, s, fmt.Sprintf("load%d", n), n)
 		l.call(b)
-		ids, refs := make([]string, n), make([]store.RecordRef, n)
+		ids, refs := make([]string, n), make([]store.Ref, n)
 		for i, run := range l.runs {
-			ids[i], refs[i] = run.ID, store.RecordRef{RunID: run.ID, ToolCallID: "call_2"}
+			ids[i], refs[i] = run.ID, store.Ref{RunID: run.ID, ToolCallID: "call_2"}
 		}
 		b.Run(fmt.Sprintf("runs=%d", n), func(b *testing.B) {
 			defer perCall(b, addr, n)()
@@ -163,7 +206,18 @@ func BenchmarkLoad(b *testing.B) {
 		b.Run(fmt.Sprintf("records=%d", n), func(b *testing.B) {
 			defer perCall(b, addr, n)()
 			for b.Loop() {
-				if loaded, err := s.LoadRecords(b.Context(), refs); err != nil || loaded[0].Record == nil {
+				if loaded, err := s.Load(b.Context(), refs); err != nil || loaded[0].Record == nil {
+					b.Fatal(err, loaded[0])
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("operations=%d", n), func(b *testing.B) {
+			for i := range refs {
+				refs[i] = store.Ref{RunID: refs[i].RunID, OperationID: "op"}
+			}
+			defer perCall(b, addr, n)()
+			for b.Loop() {
+				if loaded, err := s.Load(b.Context(), refs); err != nil || loaded[0].Err != nil {
 					b.Fatal(err, loaded[0])
 				}
 			}

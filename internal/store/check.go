@@ -19,7 +19,7 @@ import (
 const canaryLife = time.Minute
 
 // commands are all that the store uses, those of the script included.
-const commands = "INFO, HELLO, PING, EVALSHA, EVAL, SCRIPT LOAD, TIME, EXISTS, DEL, PEXPIREAT, HSET, HDEL, HMGET, HGETALL, LLEN, LRANGE and RPUSH"
+const commands = "INFO, HELLO, PING, EVALSHA, EVAL, SCRIPT LOAD, TIME, EXISTS, DEL, PEXPIREAT, HSET, HDEL, HLEN, HMGET, HGETALL, LLEN, LRANGE and RPUSH"
 
 // Check tries, at start, what the store will need: that the server forgets
 // nothing by itself, and that the script and all other commands run, on keys of
@@ -92,7 +92,7 @@ func (s *Store) checkCanary(ctx context.Context) error {
 	keys, record := s.keys.canary(rand.Text())
 	start := canary(time.Now().UTC().Truncate(time.Millisecond))
 	err := s.tryCanary(ctx, start, keys, record)
-	remove := redis.NewIntCmd(ctx, "DEL", keys.run, keys.done, record)
+	remove := redis.NewIntCmd(ctx, "DEL", keys.run, keys.done, keys.ops, record)
 	s.send(ctx, remove)
 	if err == nil {
 		err = classify(remove.Err())
@@ -123,8 +123,9 @@ func (s *Store) tryCanary(ctx context.Context, p Projection, keys runKeys, recor
 	}
 	run := redis.NewMapStringStringCmd(ctx, "HGETALL", keys.run)
 	light, list := lightRecord(ctx, record), listed(ctx, keys.done, 0)
-	s.send(ctx, run, light, list)
-	for _, cmd := range []redis.Cmder{run, light, list} {
+	operations := redis.NewIntCmd(ctx, "HLEN", keys.ops)
+	s.send(ctx, run, light, list, operations)
+	for _, cmd := range []redis.Cmder{run, light, list, operations} {
 		if err := classify(cmd.Err()); err != nil {
 			return err
 		}
@@ -133,23 +134,29 @@ func (s *Store) tryCanary(ctx context.Context, p Projection, keys runKeys, recor
 	if err != nil {
 		return err
 	}
-	if read == nil || read.Sequence != p.Run.Sequence || len(list.Val()) != 1 || light.Val()[0] != layoutVersion {
+	if read == nil || read.Sequence != p.Run.Sequence || len(list.Val()) != 1 || light.Val()[0] != layoutVersion || operations.Val() != 3 {
 		return errors.New("what was written is not what is read; want one server, or a cluster, whose masters answer")
 	}
 	return nil
 }
 
-// canary is a run with one call, settled.
+// canary is a run with one call, settled, and one model operation, open.
 func canary(now time.Time) Projection {
 	run := &harness.Run{
-		ID: "canary", Agent: "canary", Phase: harness.PhaseRunning, Sequence: 3, Digest: "canary",
+		ID: "canary", Agent: "canary", Phase: harness.PhaseRunning, Sequence: 4, Digest: "canary",
 		StartedAt: now, At: now, Deadline: now, ExpiresAt: now.Add(canaryLife),
-		Calls: map[events.Status]int64{events.StatusError: 1},
+		Calls: map[events.Status]int64{events.StatusError: 1}, Usage: events.Usage{ModelCalls: 1},
 	}
 	record := &harness.Record{
 		RunID: run.ID, ToolCallID: "canary", Tool: "canary", Executor: "canary", Call: 2,
 		Status: events.StatusError, Evidence: events.EvidenceError, Code: events.CodeRunTerminated,
 		ReservedAt: now, Deadline: now, SettledAt: now, ExpiresAt: run.ExpiresAt,
 	}
-	return Projection{Run: run, Records: []RecordChange{{Record: record, Reserved: true, Settled: true}}}
+	operation := &harness.ModelOperation{
+		ID: "canary", Operation: events.OperationIntentRouter, Attempts: 1, Open: true, Granted: events.Cause{ID: "canary"},
+	}
+	return Projection{
+		Run: run, Records: []RecordChange{{Record: record, Reserved: true, Settled: true}},
+		Operations: []*harness.ModelOperation{operation},
+	}
 }

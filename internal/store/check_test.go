@@ -45,14 +45,14 @@ func TestCheckSaysThatTheClocksAreApart(t *testing.T) {
 }
 
 // commandsUsed are what an operator grants; the error of Check names the same.
-var commandsUsed = strings.Fields("info hello ping evalsha eval script|load time exists del pexpireat hset hdel hmget hgetall llen lrange rpush")
+var commandsUsed = strings.Fields("info hello ping evalsha eval script|load time exists del pexpireat hset hdel hlen hmget hgetall llen lrange rpush")
 
 func TestAUserWithJustTheCommandsAndKeysOfTheStoreIsEnough(t *testing.T) {
 	server := testenv.StartRedis(t)
 	raw := client(t, server.Addr)
 	grant := func(without string) {
 		t.Helper()
-		args := []any{"ACL", "SETUSER", "processor", "reset", "on", ">secret", "~runledger:*", "~runledger.run:*", "~runledger.done:*"}
+		args := []any{"ACL", "SETUSER", "processor", "reset", "on", ">secret", "~runledger:*", "~runledger.run:*", "~runledger.done:*", "~runledger.ops:*"}
 		for _, command := range commandsUsed {
 			if command != without {
 				args = append(args, "+"+command)

@@ -50,8 +50,8 @@ func TestAllKeysOfARunLieInOneSlotAndRunsInMany(t *testing.T) {
 		at := base()
 		must(t, project(t, s, whole(run, 3, at)))
 		keys := raw.Keys(t.Context(), "*").Val()
-		if len(keys) != 3 {
-			t.Fatalf("keys of run %s are %v, want 3", run, keys)
+		if len(keys) != 4 {
+			t.Fatalf("keys of run %s are %v, want 4", run, keys)
 		}
 		want := raw.ClusterKeySlot(t.Context(), run).Val()
 		slots[want] = true

@@ -85,5 +85,7 @@ func subject(t *testing.T, s *store.Store, raw *redis.Client) storetest.Subject 
 		LoseRecord: func(t testing.TB, run, id string) { t.Helper(); remove(t, "runledger:{"+run+"}:"+id) },
 		LoseRun:    func(t testing.TB, run string) { t.Helper(); remove(t, "runledger.run:{"+run+"}") },
 		LoseList:   func(t testing.TB, run string) { t.Helper(); remove(t, "runledger.done:{"+run+"}") },
+
+		LoseOperations: func(t testing.TB, run string) { t.Helper(); remove(t, "runledger.ops:{"+run+"}") },
 	}
 }

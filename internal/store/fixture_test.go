@@ -82,6 +82,29 @@ func whole(id string, fact uint64, started time.Time) store.Projection {
 	return p
 }
 
+// granted is a model operation whose first attempt is open, and reported the
+// same once that has succeeded.
+func granted() *harness.ModelOperation {
+	return &harness.ModelOperation{
+		ID: "op/1", Operation: events.OperationIntentRouter, Attempts: 1, Open: true,
+		Granted: events.Cause{Source: "/agents/agent", ID: "call", Sequence: 4, Decision: true},
+	}
+}
+
+func reported() *harness.ModelOperation {
+	op := granted()
+	op.Open, op.Succeeded = false, true
+	op.Reported = events.Cause{Source: "/agents/agent", ID: "report", Sequence: 5, Decision: true}
+	return op
+}
+
+// withOperation adds operations, of one attempt each, to a projection.
+func withOperation(p store.Projection, operations ...*harness.ModelOperation) store.Projection {
+	p.Operations = operations
+	p.Run.Usage.ModelCalls = int64(len(operations))
+	return p
+}
+
 func project(t testing.TB, s *store.Store, p store.Projection) error {
 	t.Helper()
 	return s.Project(t.Context(), []store.Projection{p})[0]

@@ -24,7 +24,7 @@ func newKeys(prefix string, allowColon bool) (keys, error) {
 // runKeys are the keys of one run beside its records. No record's key looks
 // like them, whatever its call is called: after the prefix, which has no dot,
 // it goes on with a colon.
-type runKeys struct{ run, done string }
+type runKeys struct{ run, done, ops string }
 
 func (k keys) of(runID string) (runKeys, error) {
 	if !events.ValidName(runID) {
@@ -34,7 +34,9 @@ func (k keys) of(runID string) (runKeys, error) {
 }
 
 func (k keys) tagged(tag string) runKeys {
-	return runKeys{run: k.prefix + ".run:{" + tag + "}", done: k.prefix + ".done:{" + tag + "}"}
+	return runKeys{
+		run: k.prefix + ".run:{" + tag + "}", done: k.prefix + ".done:{" + tag + "}", ops: k.prefix + ".ops:{" + tag + "}",
+	}
 }
 
 func (k keys) record(runID, toolCallID string) (string, error) {

@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
-	"strconv"
 
 	"runledger/internal/harness"
 	"runledger/internal/progress"
@@ -38,93 +36,6 @@ func (s *Store) LoadRuns(ctx context.Context, runIDs []string) ([]*harness.Run, 
 		}
 	}
 	return runs, errs
-}
-
-// RecordRef names a record.
-type RecordRef struct{ RunID, ToolCallID string }
-
-// Loaded is a record without bytes, nil if the store has none, and the fact at
-// which its run stood in the store right after the record was read (0 if it has
-// no such run). A caller that finds its run elsewhere cannot conclude anything
-// from a record that is not there.
-type Loaded struct {
-	Record      *harness.Record
-	RunSequence uint64
-	Err         error // ErrConflict or ErrNewerLayout, of this run alone
-}
-
-// LoadRecords reads records, in one pipeline. An id that no key can hold has no
-// record. The error is ErrUnavailable, and then nothing else counts.
-func (s *Store) LoadRecords(ctx context.Context, refs []RecordRef) ([]Loaded, error) {
-	records := make([]*redis.SliceCmd, len(refs))
-	stands := make([]*redis.SliceCmd, len(refs))
-	loaded := make([]Loaded, len(refs))
-	cmds := make([]redis.Cmder, 0, 2*len(refs))
-	for i, ref := range refs {
-		keys, err := s.keys.of(ref.RunID)
-		if err != nil {
-			loaded[i].Err = conflict("load: %w", err)
-			continue
-		}
-		if key, err := s.keys.record(ref.RunID, ref.ToolCallID); err == nil {
-			records[i] = lightRecord(ctx, key)
-			cmds = append(cmds, records[i])
-		}
-		stands[i] = redis.NewSliceCmd(ctx, "HMGET", keys.run, "v", "sequence")
-		cmds = append(cmds, stands[i])
-	}
-	s.send(ctx, cmds...)
-	for i, ref := range refs {
-		l := &loaded[i]
-		if stands[i] == nil {
-			continue
-		}
-		if l.RunSequence, l.Err = sequenceOf(stands[i]); l.Err == nil && records[i] != nil {
-			l.Record, l.Err = recordOf(records[i], ref.RunID, ref.ToolCallID)
-		}
-		if errors.Is(l.Err, ErrUnavailable) {
-			return nil, l.Err
-		}
-	}
-	return loaded, nil
-}
-
-func lightRecord(ctx context.Context, key string) *redis.SliceCmd {
-	args := make([]any, 0, 2+len(lightNames))
-	args = append(args, "HMGET", key)
-	for _, name := range lightNames {
-		args = append(args, name)
-	}
-	return redis.NewSliceCmd(ctx, args...)
-}
-
-func recordOf(cmd *redis.SliceCmd, runID, toolCallID string) (*harness.Record, error) {
-	values, err := cmd.Result()
-	if err != nil {
-		return nil, classify(err)
-	}
-	return decodeLight(values, runID, toolCallID)
-}
-
-// sequenceOf reads a run's version and sequence, 0 where there is no run.
-func sequenceOf(cmd *redis.SliceCmd) (uint64, error) {
-	values, err := cmd.Result()
-	if err != nil {
-		return 0, classify(err)
-	}
-	version, present := values[0].(string)
-	if !present {
-		return 0, nil
-	}
-	if err := checkVersion(version); err != nil {
-		return 0, err
-	}
-	text, _ := values[1].(string)
-	sequence, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		return 0, conflict("field sequence of the run: %w", errNumber)
-	}
-	return sequence, nil
 }
 
 // Record reads one record with all its bytes, nil if the store has none. The
@@ -204,12 +115,11 @@ func (s *Store) identities(ctx context.Context, keys runKeys) ([]progress.Identi
 		piece = listed(ctx, keys.done, read)
 		s.send(ctx, piece)
 	}
-	done, _ := head.Val()[2].(string)
-	want, err := strconv.Atoi("0" + done)
+	want, err := counted(head.Val(), "done")
 	if err != nil {
-		return nil, conflict("field done of the run: %w", errNumber)
+		return nil, err
 	}
-	if sequence == 0 || read < want {
+	if sequence == 0 || int64(read) < want {
 		return nil, &BehindError{}
 	}
 	return tracker.Completed(), nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"runledger/internal/events"
@@ -11,12 +12,17 @@ import (
 	"runledger/internal/progress"
 )
 
-// Projection takes one run and its records from fact From to fact
-// Run.Sequence. It must hold what all facts in between changed.
+// Projection takes one run, its records and its model operations from fact From
+// to fact Run.Sequence. It must hold what all facts in between changed.
 type Projection struct {
 	Run     *harness.Run   // as it stands after the last fact
 	From    uint64         // the fact at which the store stands; 0 writes everything anew
 	Records []RecordChange // one for each record that a fact in between touched
+
+	// Each that a fact in between touched, as it stands after the last of them.
+	// Granted or Reported may be zero where its fact lies before From: what the
+	// store has of it then stays.
+	Operations []*harness.ModelOperation
 }
 
 // RecordChange is the change of one record: which of its transitions lie after
@@ -41,9 +47,9 @@ const (
 type stage uint8
 
 const (
-	stageOfRun      stage = iota // the run and its records: all of it
+	stageOfRun      stage = iota // the run, its operations and its records: all of it
 	stageOfRecords               // some of its records, ahead of the run
-	stageOfRunAlone              // the run, whose records stages have written
+	stageOfRunAlone              // the run and its operations, whose records stages have written
 )
 
 func (s stage) name() string {
@@ -146,8 +152,8 @@ func cutStage(changes []RecordChange) int {
 // encodeCallOf writes keys and arguments as the script lists them.
 func encodeCallOf(p *Projection, stage stage, keys runKeys, records []string, changes []RecordChange) (*scriptCall, error) {
 	run := p.Run
-	call := newScriptCall(2+len(records), 100+80*len(changes))
-	call.add(keys.run, keys.done)
+	call := newScriptCall(3+len(records), 100+80*len(changes)+6*len(p.Operations))
+	call.add(keys.run, keys.done, keys.ops)
 	for _, key := range records {
 		call.add(key)
 	}
@@ -158,6 +164,18 @@ func encodeCallOf(p *Projection, stage stage, keys runKeys, records []string, ch
 	e.counted(func() {
 		if stage != stageOfRecords {
 			encodeRun(&e, p)
+		}
+	})
+	e.counted(func() {
+		if stage != stageOfRecords {
+			for _, op := range p.Operations {
+				e.operation(op)
+			}
+			for i := range changes {
+				if changes[i].Reserved {
+					e.add(callField(changes[i].Record.ToolCallID), changes[i].Record.Call)
+				}
+			}
 		}
 	})
 	for i := range changes {
@@ -239,7 +257,12 @@ func (p *Projection) check() error {
 		return errors.New("written anew: want every settled and every open call of the run, got " +
 			strconv.Itoa(settled) + " and " + strconv.Itoa(reserved))
 	}
-	return nil
+	return p.checkOperations()
+}
+
+// settles reports whether a call settles after From.
+func (p *Projection) settles() bool {
+	return slices.ContainsFunc(p.Records, func(c RecordChange) bool { return c.Settled })
 }
 
 func settledCalls(run *harness.Run) int {

@@ -6,9 +6,6 @@ import (
 
 	"runledger/internal/events"
 	"runledger/internal/harness"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // recordFields are the fields of a canonical record: those that its reservation
@@ -29,7 +26,7 @@ var recordFields = slices.Concat(
 		{"request_digest", onCreate, func(r *harness.Record) any { return &r.RequestDigest }},
 		{"arguments_digest", onCreate, func(r *harness.Record) any { return &r.ArgumentsDigest }},
 	},
-	causeFields("cause", onCreate, func(r *harness.Record) *events.Cause { return &r.Cause }),
+	causeFields("cause.", onCreate, func(r *harness.Record) *events.Cause { return &r.Cause }),
 	[]field[harness.Record]{
 		{"status", always, func(r *harness.Record) any { return (*string)(&r.Status) }},
 		{"evidence", onChange, func(r *harness.Record) any { return (*string)(&r.Evidence) }},
@@ -39,7 +36,7 @@ var recordFields = slices.Concat(
 		{"raw_digest", onChange, func(r *harness.Record) any { return &r.RawDigest }},
 		{"raw_stored", onChange, func(r *harness.Record) any { return &r.RawStored }},
 	},
-	causeFields("result_cause", onChange, func(r *harness.Record) *events.Cause { return &r.ResultCause }),
+	causeFields("result_cause.", onChange, func(r *harness.Record) *events.Cause { return &r.ResultCause }),
 	[]field[harness.Record]{
 		{"request", onCreate, func(r *harness.Record) any { return &r.Request }},
 		{"raw_response", onChange, func(r *harness.Record) any { return &r.RawResponse }},
@@ -114,25 +111,13 @@ func checkRecord(r *harness.Record) error {
 func encodeOpen(r *harness.Record) ([]byte, error) {
 	e := encoder{args: make([]any, 0, 2*len(lightFields))}
 	encode(&e, lightFields, onCreate, r)
-	out, err := make([]byte, 0, 768), e.err
-	for i := 0; i < len(e.args) && err == nil; i += 2 {
-		out = append(out, ',')
-		if out, err = jsontext.AppendQuote(out, e.args[i].(string)); err == nil {
-			out = append(out, ':')
-			out, err = jsontext.AppendQuote(out, text(e.args[i+1]))
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	out[0] = '{' // in place of the first comma
-	return append(out, '}'), nil
+	return e.object(768)
 }
 
 func decodeOpen(text, runID string) (*harness.Record, error) {
-	var fields map[string]string
-	if err := json.Unmarshal([]byte(text), &fields); err != nil {
-		return nil, conflict("an open call: want a JSON object of texts")
+	fields, err := parseObject(text)
+	if err != nil {
+		return nil, conflict("an open call: %w", err)
 	}
 	return decodeRecord(lightFields, layoutVersion, runID, fields["id"], func(_ int, name string) string { return fields[name] })
 }

@@ -33,7 +33,7 @@ var runFields = slices.Concat(
 		{"limit.total_tokens", onCreate, func(r *harness.Run) any { return &r.Limits.TotalTokens }},
 		{"limit.run_bytes", onCreate, func(r *harness.Run) any { return &r.Limits.RunBytes }},
 	},
-	causeFields("start", onCreate, func(r *harness.Run) *events.Cause { return &r.StartCause }),
+	causeFields("start.", onCreate, func(r *harness.Run) *events.Cause { return &r.StartCause }),
 	[]field[harness.Run]{
 		{"sequence", always, func(r *harness.Run) any { return &r.Sequence }},
 		{"stream", always, func(r *harness.Run) any { return &r.Stream }},
@@ -45,7 +45,7 @@ var runFields = slices.Concat(
 		{"used.input_tokens", always, func(r *harness.Run) any { return &r.Usage.InputTokens }},
 		{"used.output_tokens", always, func(r *harness.Run) any { return &r.Usage.OutputTokens }},
 		{"used.total_tokens", always, func(r *harness.Run) any { return &r.Usage.TotalTokens }},
-		{"used.unknown_usage", always, func(r *harness.Run) any { return &r.Usage.UnknownUsage }},
+		{"used.known_usage", always, func(r *harness.Run) any { return &r.KnownUsage }},
 		{"used.run_bytes", always, func(r *harness.Run) any { return &r.Usage.RunBytes }},
 		{"exhausted", always, func(r *harness.Run) any { return (*string)(&r.Exhausted) }},
 		{"phase", always, func(r *harness.Run) any { return (*string)(&r.Phase) }},
@@ -53,6 +53,14 @@ var runFields = slices.Concat(
 		{"reason", always, func(r *harness.Run) any { return &r.Termination.Reason }},
 		{"ended_at", always, func(r *harness.Run) any { return &r.Termination.At }},
 		{"progress_told", always, func(r *harness.Run) any { return &r.ProgressTold }},
+		{"released", always, func(r *harness.Run) any { return (*string)(&r.Released) }},
+		{"grace_until", always, func(r *harness.Run) any { return &r.GraceUntil }},
+		{"step", always, func(r *harness.Run) any { return &r.Step }},
+		{"final", always, func(r *harness.Run) any { return &r.Final }},
+		{"invalid", always, func(r *harness.Run) any { return &r.Invalid }},
+		{"report.source", always, func(r *harness.Run) any { return &r.ReportSource }},
+		{"report.id", always, func(r *harness.Run) any { return &r.ReportID }},
+		{"recent", onCreate | onSettle, func(r *harness.Run) any { return (*repetitions)(&r.Recent) }},
 		{"timer_at", always, func(r *harness.Run) any { return &r.TimerAt }},
 	},
 )
@@ -75,7 +83,11 @@ func encodeRun(e *encoder, p *Projection) {
 			e.add(perToolPrefix+tool, calls)
 		}
 	} else {
-		encode(e, runFields, onChange, run)
+		parts := onChange
+		if p.settles() {
+			parts |= onSettle
+		}
+		encode(e, runFields, parts, run)
 		if run.TimerAt.IsZero() {
 			e.add("timer_at", "")
 		}
@@ -96,11 +108,10 @@ func encodeCall(e *encoder, p *Projection, c *RecordChange) {
 	if c.Settled {
 		return // the script takes it from the open calls
 	}
+	name := openPrefix + strconv.FormatUint(c.Record.Call, 10)
 	open, err := encodeOpen(c.Record)
-	if err != nil && e.err == nil {
-		e.err = fmt.Errorf("open call %d: %w", c.Record.Call, err)
-	}
-	e.add(openPrefix+strconv.FormatUint(c.Record.Call, 10), open)
+	e.fail(name, err)
+	e.add(name, open)
 }
 
 // decodeRun reads a run from its hash, nil where there is none.

@@ -34,9 +34,11 @@ func wantAllUnavailable(t *testing.T, s *store.Store) {
 	_, errs := s.LoadRuns(t.Context(), []string{"r", "other"})
 	wantUnavailable(t, errs[0])
 	wantUnavailable(t, errs[1])
-	_, err := s.LoadRecords(t.Context(), []store.RecordRef{{RunID: "r", ToolCallID: "a"}})
-	wantUnavailable(t, err)
-	_, err = s.Completed(t.Context(), "r")
+	for _, ref := range []store.Ref{{RunID: "r", ToolCallID: "a"}, {RunID: "r", OperationID: "op/1"}} {
+		_, err := s.Load(t.Context(), []store.Ref{ref})
+		wantUnavailable(t, err)
+	}
+	_, err := s.Completed(t.Context(), "r")
 	wantUnavailable(t, err)
 	_, err = s.Record(t.Context(), "r", "a")
 	wantUnavailable(t, err)

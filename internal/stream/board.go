@@ -17,6 +17,9 @@ type leaseRecord struct {
 	// the same name.
 	Generation uint64 `json:"generation,omitempty"`
 	Position   uint64 `json:"position"`
+	// Stream tells which IN the position counts in: a stream that was made
+	// anew under the same name counts from 1 again. Empty at position 0.
+	Stream string `json:"stream,omitempty"`
 }
 
 // memberRecord is what the bucket holds under member.<process>.
@@ -93,7 +96,7 @@ func (b *board) see(m Message, now time.Time) (superseded bool, err error) {
 	}
 	partition, err := strconv.Atoi(text)
 	if err != nil || partition < 0 || partition >= len(b.leases) {
-		return false, nil // left by somebody who counted otherwise: no partition of ours
+		return false, nil //nolint:nilerr // left by somebody who counted otherwise: no partition of ours
 	}
 	if m.Sequence <= b.leases[partition].revision {
 		return false, nil
@@ -147,7 +150,7 @@ func (b *board) refresh(now time.Time) {
 type plan struct {
 	take []int // free, and within this process's share
 	give []int // held above the share
-	free []int // this process's in the bucket without a worker, and above the share
+	free []int // this process's in the bucket, or an earlier one's of its name, without a worker, and above the share
 }
 
 func (b *board) plan(now time.Time) plan {
@@ -166,7 +169,7 @@ func (b *board) plan(now time.Time) plan {
 		case excess < 0 && b.available(lease, now) && !now.Before(b.rest[partition]):
 			p.take = append(p.take, partition)
 			excess++
-		case excess >= 0 && lease.Owner == b.process && lease.Generation == b.generation && !now.Before(b.rest[partition]):
+		case excess >= 0 && lease.Owner == b.process && lease.Generation <= b.generation && !now.Before(b.rest[partition]):
 			p.free = append(p.free, partition)
 		}
 	}

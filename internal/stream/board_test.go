@@ -142,6 +142,14 @@ func TestBoardGivesBackWhatItDoesNotWorkOn(t *testing.T) {
 	if p := b.plan(now); !slices.Equal(p.free, []int{12}) || len(p.take) != 0 {
 		t.Errorf("got %+v, want lease 12 freed", p)
 	}
+	show(t, b, now, 102, "lease.12", lease("p2", 99))
+	if p := b.plan(now); !slices.Equal(p.free, []int{12}) {
+		t.Errorf("got %+v, want lease 12 of the process before this one freed: it is dead, and the others wait for it", p)
+	}
+	show(t, b, now, 103, "lease.12", lease("p2", 101))
+	if p := b.plan(now); len(p.free) != 0 {
+		t.Errorf("got %+v, want the lease of a younger process left alone", p)
+	}
 }
 
 func TestBoardKnowsAYoungerProcessOfItsNameAndItsOwnLateHeartbeat(t *testing.T) {

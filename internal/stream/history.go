@@ -184,8 +184,10 @@ func getMessage(ctx context.Context, nc *nats.Conn, api, stream string, request 
 	got := response.Message
 	message := Message{Subject: got.Subject, Data: got.Data, Sequence: got.Sequence, Time: got.Time}
 	if len(got.Header) > 0 {
-		if message.Header, err = nats.DecodeHeadersMsg(got.Header); err != nil {
-			return Message{}, fmt.Errorf("get message %d from %s: headers: %w", got.Sequence, stream, err)
+		// Headers that cannot be read are none, as they were to the reader that
+		// handed the message out first: both must see the same event.
+		if header, err := nats.DecodeHeadersMsg(got.Header); err == nil {
+			message.Header = header
 		}
 	}
 	return message, nil

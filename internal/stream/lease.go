@@ -39,6 +39,10 @@ type Lease struct {
 // Partition is the number of the partition, from 0.
 func (l *Lease) Partition() int { return l.partition }
 
+// Stream tells which IN the position counts in, as whoever wrote it was
+// configured (PartitionsConfig.Stream); empty while the position is 0.
+func (l *Lease) Stream() string { return l.record.Stream }
+
 // Position is the stream sequence of IN up to which the partition is done, as
 // this process last knew it written; 0 where nothing is.
 func (l *Lease) Position() uint64 {
@@ -85,7 +89,7 @@ func (l *Lease) release(ctx context.Context) error {
 		return err
 	}
 	defer l.end()
-	return l.write(ctx, l.Position(), leaseRecord{})
+	return l.write(ctx, l.Position(), leaseRecord{Stream: l.record.Stream})
 }
 
 func (l *Lease) begin(ctx context.Context) error {
@@ -117,6 +121,9 @@ func (l *Lease) write(ctx context.Context, position uint64, record leaseRecord) 
 		}
 		began := time.Now()
 		record.Position = position
+		if record.Stream == "" && position > 0 {
+			record.Stream = l.group.cfg.Stream
+		}
 		next, err := l.group.set(ctx, l.publisher, l.partition, record, revision)
 		switch {
 		case err == nil:

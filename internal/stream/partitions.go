@@ -25,6 +25,9 @@ type PartitionsConfig struct {
 	Process string
 	// Count of partitions, as in the topology.
 	Count int
+	// Stream tells this IN from another of its name, for instance by the instant
+	// at which it was made. It is kept with every position.
+	Stream string
 	// LeaseTTL is how long a lease holds without being renewed; default 3 s.
 	LeaseTTL time.Duration
 	// Heartbeat of members and idle leases; default 1 s, at most a third of

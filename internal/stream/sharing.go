@@ -252,7 +252,7 @@ func (s *sharing) over(partition int, rest time.Duration) {
 // hold is the life of one lease. It returns how long this process should not
 // take the partition again.
 func (s *sharing) hold(ctx context.Context, partition int, seen seenLease, r *running) time.Duration {
-	record := leaseRecord{Owner: s.cfg.Process, Generation: s.board.generation, Position: seen.Position}
+	record := leaseRecord{Owner: s.cfg.Process, Generation: s.board.generation, Position: seen.Position, Stream: seen.Stream}
 	began := time.Now()
 	revision, err := s.set(ctx, s.publisher, partition, record, seen.revision)
 	if err != nil {
@@ -304,7 +304,7 @@ func (s *sharing) release(lease *Lease) {
 func (s *sharing) free(ctx context.Context, partition int, seen seenLease) {
 	s.board.held[partition] = true
 	s.all.Go(func() {
-		_, err := s.set(ctx, s.publisher, partition, leaseRecord{Position: seen.Position}, seen.revision)
+		_, err := s.set(ctx, s.publisher, partition, leaseRecord{Position: seen.Position, Stream: seen.Stream}, seen.revision)
 		if err != nil {
 			s.cfg.Log.Debug().Err(err).Int("partition", partition).Msg("could not give partition back yet")
 		}

@@ -23,6 +23,7 @@ type agentRun struct {
 	owner    string
 	deadline time.Time
 	calls    int
+	step     int
 }
 
 const maxRuns = 6
@@ -41,9 +42,13 @@ func (a *agents) act() {
 	if w.chance(0.05) {
 		who = "mallory"
 	}
-	switch n := w.random.IntN(20); {
-	case n < 15:
+	switch n := w.random.IntN(24); {
+	case n < 12:
 		a.call(run, who)
+	case n < 15:
+		a.model(run, who)
+	case n >= 20:
+		a.report(run, who)
 	case n == 15:
 		a.send(who, run.id, events.VerbRunFinish, fmt.Sprintf(`{"run_id":%q,"outcome":"SUCCESS"}`, run.id))
 	case n == 16:
@@ -95,6 +100,29 @@ func (a *agents) call(run *agentRun, who string) {
 	tool := []string{"read", "read", "look", "write", "unknown"}[w.random.IntN(5)]
 	a.send(who, run.id, events.VerbToolCall, fmt.Sprintf(`{"run_id":%q,"tool_call_id":%q,"tool":%q,"arguments":{"n":%d}}`,
 		run.id, id, tool, w.random.IntN(3)))
+}
+
+// model asks for an attempt of an operation, or reports one, whether or not it
+// was granted.
+func (a *agents) model(run *agentRun, who string) {
+	w := a.w
+	id := fmt.Sprintf("op-%d", w.random.IntN(4))
+	if w.chance(0.5) {
+		a.send(who, run.id, events.VerbModelCall, fmt.Sprintf(`{"run_id":%q,"operation":"INTENT_ROUTER","operation_id":%q}`, run.id, id))
+		return
+	}
+	ended := []string{`"outcome":"SUCCEEDED"`, `"outcome":"FAILED","failure":"TRANSPORT"`, `"outcome":"FAILED","failure":"UNKNOWN"`}[w.random.IntN(3)]
+	usage := []string{"null", `{"input_tokens":1,"output_tokens":1}`, `{"input_tokens":4,"output_tokens":1}`}[w.random.IntN(3)]
+	a.send(who, run.id, events.VerbModelReport, fmt.Sprintf(`{"run_id":%q,"operation":"INTENT_ROUTER","operation_id":%q,"attempt":%d,%s,"usage":%s}`,
+		run.id, id, 1+w.random.IntN(2), ended, usage))
+}
+
+// report claims something of some call.
+func (a *agents) report(run *agentRun, who string) {
+	w := a.w
+	run.step += w.random.IntN(2)
+	a.send(who, run.id, events.VerbProgressReport, fmt.Sprintf(`{"run_id":%q,"step":%d,"claims":[{"text":"c","negative":%t,"supports":["call-%d"]}],"final":%t}`,
+		run.id, 1+run.step, w.chance(0.5), 1+w.random.IntN(1+run.calls), w.chance(0.2)))
 }
 
 func (a *agents) send(agent, run string, verb events.Verb, data string) {

@@ -269,8 +269,8 @@ func (c *checker) store(w *world) {
 				c.violation("run %s: the record of %s says %s, the facts say %s", id, call, record.Status, r.status[call])
 			}
 		}
-		if s.run.Sequence == uint64(r.facts) && len(s.calls) != len(r.reserved) {
-			c.violation("run %s: the store has %d records, the facts %d", id, len(s.calls), len(r.reserved))
+		if s.run.Sequence == uint64(r.facts) && len(s.used) != len(r.reserved) {
+			c.violation("run %s: the store knows %d ids, the facts %d", id, len(s.used), len(r.reserved))
 		}
 		if s.run.Sequence == uint64(r.facts) && len(s.done) != len(r.reserved) {
 			c.violation("run %s: the store has %d completed calls, the facts %d", id, len(s.done), len(r.reserved))

@@ -65,6 +65,9 @@ func (w *world) trouble() {
 	case len(w.snapshots) > 0 && w.chance(w.faults.LostWrites):
 		w.records = w.snapshots[len(w.snapshots)-1].clone()
 	}
+	if w.chance(w.faults.LostRecord) {
+		w.records.loseOne(w.random)
+	}
 	if len(w.adrift) > 0 && w.chance(0.3) {
 		w.adrift[0]()
 		w.adrift = w.adrift[1:]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +24,9 @@ type records struct {
 type storedRun struct {
 	run   harness.Run
 	calls map[string]harness.Record
-	done  []string // "<call> <tool call id>"
+	ops   map[string]harness.ModelOperation
+	done  []string        // "<call> <tool call id>"
+	used  map[string]bool // tool call ids
 }
 
 func newRecords() *records { return &records{runs: make(map[string]*storedRun)} }
@@ -31,7 +34,7 @@ func newRecords() *records { return &records{runs: make(map[string]*storedRun)} 
 func (r *records) clone() *records {
 	out := newRecords()
 	for id, s := range r.runs {
-		out.runs[id] = &storedRun{run: cloneRun(&s.run), calls: maps.Clone(s.calls), done: slices.Clone(s.done)}
+		out.runs[id] = &storedRun{run: cloneRun(&s.run), calls: maps.Clone(s.calls), ops: maps.Clone(s.ops), done: slices.Clone(s.done), used: maps.Clone(s.used)}
 	}
 	return out
 }
@@ -40,6 +43,7 @@ func cloneRun(r *harness.Run) harness.Run {
 	out := *r
 	out.Usage.CallsByTool = maps.Clone(r.Usage.CallsByTool)
 	out.Calls = maps.Clone(r.Calls)
+	out.Recent = slices.Clone(r.Recent)
 	out.Open = make([]*harness.Record, len(r.Open))
 	for i, c := range r.Open {
 		open := *c
@@ -56,25 +60,53 @@ func (r *records) project(p store.Projection) error {
 		stands = s.run.Sequence
 	}
 	switch {
-	case stands >= p.Run.Sequence:
+	case stands > p.Run.Sequence, stands == p.Run.Sequence && p.From > 0:
 		return nil
 	case stands < p.From:
 		return store.ErrBehind
-	case stands > p.From:
+	case stands > p.From && p.From > 0:
 		return nil // another owner went on; it will go on from there
 	}
-	if s == nil {
-		s = &storedRun{calls: make(map[string]harness.Record)}
+	if p.From > 0 && s.lost(p) {
+		delete(r.runs, p.Run.ID)
+		return store.ErrBehind
+	}
+	if s == nil || p.From == 0 {
+		s = &storedRun{calls: make(map[string]harness.Record), ops: make(map[string]harness.ModelOperation), used: make(map[string]bool)}
 		r.runs[p.Run.ID] = s
 	}
 	for _, change := range p.Records {
 		s.change(change)
 	}
+	for _, op := range p.Operations {
+		s.operation(*op)
+	}
 	s.run = cloneRun(p.Run)
 	return nil
 }
 
+// operation keeps the causes that a caller did not know.
+func (s *storedRun) operation(op harness.ModelOperation) {
+	before := s.ops[op.ID]
+	if op.Granted.ID == "" {
+		op.Granted = before.Granted
+	}
+	if op.Reported.ID == "" {
+		op.Reported = before.Reported
+	}
+	s.ops[op.ID] = op
+}
+
+// lost reports whether a record is gone that a projection would settle.
+func (s *storedRun) lost(p store.Projection) bool {
+	return slices.ContainsFunc(p.Records, func(c store.RecordChange) bool {
+		_, there := s.calls[c.Record.ToolCallID]
+		return !there && !c.Reserved
+	})
+}
+
 func (s *storedRun) change(c store.RecordChange) {
+	s.used[c.Record.ToolCallID] = true
 	before, exists := s.calls[c.Record.ToolCallID]
 	after := *c.Record
 	if exists && !c.Reserved {
@@ -83,6 +115,17 @@ func (s *storedRun) change(c store.RecordChange) {
 	s.calls[after.ToolCallID] = after
 	if c.Settled {
 		s.done = append(s.done, strconv.FormatUint(after.Call, 10)+" "+after.ToolCallID)
+	}
+}
+
+// loseOne removes one record of one run, and nothing else.
+func (r *records) loseOne(random *rand.Rand) {
+	for _, id := range slices.Sorted(maps.Keys(r.runs)) {
+		calls := slices.Sorted(maps.Keys(r.runs[id].calls))
+		if len(calls) > 0 && random.IntN(3) == 0 {
+			delete(r.runs[id].calls, calls[random.IntN(len(calls))])
+			return
+		}
 	}
 }
 
@@ -113,8 +156,8 @@ func (p *ports) LoadRuns(_ context.Context, ids []string) ([]*harness.Run, []err
 	return runs, errs
 }
 
-// LoadRecords implements processor.Store.
-func (p *ports) LoadRecords(_ context.Context, refs []store.RecordRef) ([]store.Loaded, error) {
+// Load implements processor.Store.
+func (p *ports) Load(_ context.Context, refs []store.Ref) ([]store.Loaded, error) {
 	if err := p.storeEnter(); err != nil {
 		return nil, err
 	}
@@ -125,8 +168,13 @@ func (p *ports) LoadRecords(_ context.Context, refs []store.RecordRef) ([]store.
 			continue
 		}
 		loaded[i].RunSequence = s.run.Sequence
+		if op, ok := s.ops[ref.OperationID]; ok {
+			loaded[i].Operation = &op
+		}
 		if record, ok := s.calls[ref.ToolCallID]; ok {
 			loaded[i].Record = light(record)
+		} else if s.used[ref.ToolCallID] {
+			loaded[i].Err = store.ErrBehind
 		}
 	}
 	return loaded, nil
@@ -149,7 +197,9 @@ func (p *ports) Completed(_ context.Context, id string) ([]harness.Record, error
 	var completed []harness.Record
 	for _, entry := range s.done {
 		_, id, _ := strings.Cut(entry, " ")
-		completed = append(completed, *light(s.calls[id]))
+		if record, ok := s.calls[id]; ok {
+			completed = append(completed, *light(record))
+		}
 	}
 	slices.SortFunc(completed, func(a, b harness.Record) int { return int(a.Call) - int(b.Call) })
 	return completed, nil

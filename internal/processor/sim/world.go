@@ -10,7 +10,6 @@ import (
 	"runledger/internal/events"
 	"runledger/internal/harness"
 	"runledger/internal/processor"
-	"runledger/internal/progress"
 	"runledger/internal/stream"
 
 	"github.com/nats-io/nats.go"
@@ -28,6 +27,7 @@ type Faults struct {
 	StoreDown      float64 // the store goes away for a while
 	LostWrites     float64 // the store falls back to an earlier state
 	Flush          float64 // the store forgets everything
+	LostRecord     float64 // somebody removes one record
 	LostTick       float64 // a tick is lost, and comes again later
 	Duplicate      float64 // an event is published twice
 	ExecutorDies   float64 // an executor dies after its claim
@@ -38,7 +38,7 @@ type Faults struct {
 func Everything() Faults {
 	return Faults{
 		Crash: 0.01, Stall: 0.02, LostRequest: 0.01, LostReply: 0.01, StoreError: 0.01, StoreLostReply: 0.01,
-		StoreDown: 0.02, LostWrites: 0.02, Flush: 0.01, LostTick: 0.2, Duplicate: 0.1, ExecutorDies: 0.05, Skew: 0.2,
+		StoreDown: 0.02, LostWrites: 0.02, Flush: 0.01, LostRecord: 0.01, LostTick: 0.2, Duplicate: 0.1, ExecutorDies: 0.05, Skew: 0.2,
 	}
 }
 
@@ -103,6 +103,7 @@ func simPolicy() *harness.Policy {
 			TotalTokens: 100, RunBytes: 1 << 20},
 		Bytes:      harness.ByteLimits{Request: 4096, RawResponse: 4096, Record: 8192, AgentResult: 1024},
 		LongestRun: time.Hour, TTL: time.Hour, Observed: 10,
+		Progress: harness.ProgressLimits{MaxRepairs: 2, MaxRepeats: 3, Grace: 4 * time.Second},
 	}
 }
 
@@ -233,6 +234,3 @@ func (w *world) replace(p *process) {
 		}
 	}
 }
-
-// now for the progress projector of the rulebook, which the sim does not change.
-var _ harness.ProgressProjector = progress.Project

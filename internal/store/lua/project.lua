@@ -3,19 +3,23 @@
 --
 -- KEYS[1]    the run, a hash
 -- KEYS[2]    its completed calls, a list of "<call> <tool call id>"
--- KEYS[3..]  records, hashes, one for each change below and in that order
+-- KEYS[3]    its model operations, a hash
+-- KEYS[4..]  records, hashes, one for each change below and in that order
 --
 -- ARGV[1]    version of the layout
 -- ARGV[2]    stage: "records" writes the records ahead of the run, "run" all
 -- ARGV[3]    from: the fact at which the run stands at least; "0" writes it anew
 -- ARGV[4]    target: the fact at which it stands afterwards
 -- ARGV[5]    digest of that fact
--- ARGV[6]    when run and list expire, Unix ms
+-- ARGV[6]    when run, list and operations expire, Unix ms
 -- ARGV[7]    started_at     \
 -- ARGV[8]    start.sequence  > of the run: which history this is
 -- ARGV[9]    start.id       /
 -- ARGV[10]   number of names and values that follow, together
 -- ARGV[11..] names and values of the run's fields, in turn
+-- then for the operations:
+--   number       of names and values that follow, together
+--   names and values of their fields, in turn; fields that are not among them stay
 -- then for each record:
 --   reserved     "1" if its reservation lies after from
 --   settled      "1" if its settlement does
@@ -43,13 +47,16 @@ local function less(a, b)
   return a < b
 end
 
--- In pieces, because unpack takes only so many.
+-- In pieces, because unpack takes only so many. Gives how many fields are new.
 local function put(key, first, last)
+  local added = 0
   for i = first, last, 200 do
-    redis.call('HSET', key, unpack(ARGV, i, math.min(i + 199, last)))
+    added = added + redis.call('HSET', key, unpack(ARGV, i, math.min(i + 199, last)))
   end
+  return added
 end
 
+-- The operations stay until the run is written anew.
 local function lost(what)
   redis.call('DEL', KEYS[1], KEYS[2])
   return 'LOST ' .. what
@@ -60,8 +67,12 @@ local now = time[1] .. string.format('%03d', math.floor(tonumber(time[2]) / 1000
 if not less(now, ARGV[6]) then return 'EXPIRED' end
 
 -- The run.
-local run = redis.call('HMGET', KEYS[1], 'v', 'sequence', 'digest', 'done', 'started_at', 'start.sequence', 'start.id')
+local run = redis.call('HMGET', KEYS[1], 'v', 'sequence', 'digest', 'done', 'started_at', 'start.sequence', 'start.id', 'ops')
 local listed = redis.call('LLEN', KEYS[2])
+local operations = 11 + tonumber(ARGV[10]) -- of their number, in ARGV
+local first_operation, last_operation = operations + 1, operations + tonumber(ARGV[operations])
+local held = 0 -- not asked for where there are none
+if whole or run[8] or last_operation > operations then held = redis.call('HLEN', KEYS[3]) end
 local at = '0'
 if run[1] then
   if run[1] ~= version then return 'VERSION ' .. run[1] end
@@ -71,6 +82,7 @@ if run[1] then
   at = run[2]
   if not at or not string.find(at, '^%d+$') then return 'CONFLICT a run without a sequence' end
   if not whole and listed ~= tonumber(run[4] or '0') then return lost('list') end
+  if not whole and held ~= tonumber(run[8] or '0') then return lost('operations') end
   if at == target and (run[3] or '') ~= ARGV[5] then return 'CONFLICT another digest' end
   if less(target, at) or (at == target and not whole) then return 'PAST' end
 elseif redis.call('EXISTS', KEYS[1]) == 1 then
@@ -79,10 +91,9 @@ end
 if less(at, from) then return 'BEHIND ' .. at end
 
 -- Its records.
-local first = 11 + tonumber(ARGV[10])
 local changes = {}
-local next_change = first
-for k = 3, #KEYS do
+local next_change = last_operation + 1
+for k = 4, #KEYS do
   local reserved, settled, call, reserved_at, expires, status, entry, count = unpack(ARGV, next_change, next_change + 7)
   local change = {
     key = KEYS[k], settled = settled == '1', call = call, expires = expires, entry = entry,
@@ -113,11 +124,16 @@ end
 if stage == 'run' then
   if whole then
     redis.call('HSET', KEYS[1], 'v', version)
-    redis.call('DEL', KEYS[1], KEYS[2])
-    at, listed = '0', 0
+    redis.call('DEL', KEYS[1], KEYS[2], KEYS[3])
+    at, listed, held = '0', 0, 0
   end
-  put(KEYS[1], 11, first - 1)
+  put(KEYS[1], 11, operations - 1)
   if whole then redis.call('PEXPIREAT', KEYS[1], ARGV[6]) end
+  local added = put(KEYS[3], first_operation, last_operation)
+  if added > 0 then
+    redis.call('HSET', KEYS[1], 'ops', held + added)
+    if held == 0 then redis.call('PEXPIREAT', KEYS[3], ARGV[6]) end
+  end
 end
 
 local length = listed

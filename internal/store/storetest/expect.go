@@ -84,7 +84,7 @@ func (s Subject) wantRecord(t testing.TB, want *harness.Record) {
 	if d := diff(want, s.record(t, want.RunID, want.ToolCallID)); d != "" {
 		t.Fatalf("record (-want +got):\n%s", d)
 	}
-	loaded, err := s.Store.LoadRecords(t.Context(), []store.RecordRef{{RunID: want.RunID, ToolCallID: want.ToolCallID}})
+	loaded, err := s.Store.Load(t.Context(), []store.Ref{{RunID: want.RunID, ToolCallID: want.ToolCallID}})
 	if err != nil || loaded[0].Err != nil {
 		t.Fatalf("load record without bytes: %v, %v", err, loaded)
 	}
@@ -97,6 +97,33 @@ func (s Subject) wantNoRecord(t testing.TB, runID, toolCallID string) {
 	t.Helper()
 	if got := s.record(t, runID, toolCallID); got != nil {
 		t.Fatalf("there is a record of fact %d, want none", got.Call)
+	}
+}
+
+func (s Subject) load(t testing.TB, ref store.Ref) store.Loaded {
+	t.Helper()
+	loaded, err := s.Store.Load(t.Context(), []store.Ref{ref})
+	if err != nil || len(loaded) != 1 {
+		t.Fatalf("load: %v, %v, want one answer", loaded, err)
+	}
+	return loaded[0]
+}
+
+func (s Subject) wantOperation(t testing.TB, runID string, want *harness.ModelOperation) {
+	t.Helper()
+	got := s.load(t, store.Ref{RunID: runID, OperationID: want.ID})
+	if got.Err != nil || got.Record != nil {
+		t.Fatalf("load an operation: %+v", got)
+	}
+	if d := diff(want, got.Operation); d != "" {
+		t.Fatalf("operation (-want +got):\n%s", d)
+	}
+}
+
+func (s Subject) wantNoOperation(t testing.TB, runID, id string) {
+	t.Helper()
+	if got := s.load(t, store.Ref{RunID: runID, OperationID: id}); got.Operation != nil || got.Err != nil {
+		t.Fatalf("got %+v, %v, want no operation", got.Operation, got.Err)
 	}
 }
 
@@ -129,4 +156,7 @@ func (s Subject) wantAll(t testing.TB, h *history) {
 		}
 	}
 	s.wantCompleted(t, h, settled...)
+	for _, op := range h.operationsIn(0, h.run().Sequence) {
+		s.wantOperation(t, h.run().ID, op)
+	}
 }

@@ -3,11 +3,14 @@ package storetest
 import (
 	"testing"
 	"time"
+
+	"runledger/internal/store"
 )
 
 func expiry() map[string]test {
 	return map[string]test{
 		"WhatHasExpiredIsGoneAndNothingRenewsIt":            expires,
+		"OperationsExpireWithTheirRun":                      expiredOperations,
 		"ARunThatHasExpiredIsNotWritten":                    expiredRun,
 		"ARecordThatHasExpiredIsNotCreated":                 expiredRecord,
 		"ASettlementOfARecordThatHasExpiredDoesNotCreateIt": expiredSettlement,
@@ -44,6 +47,27 @@ func expires(t *testing.T, s Subject) {
 	if early := expires.Sub(now()); early > 0 {
 		t.Errorf("gone %v before its time", early)
 	}
+}
+
+func expiredOperations(t *testing.T, s Subject) {
+	expires := now().Add(400 * time.Millisecond)
+	h := startUntil(t, "run", expires)
+	h.grant("a", 1)
+	h.record("a", 1, "")
+	s.mustProject(t, h.stretch(0, 2))
+	s.mustProject(t, h.stretch(2, 3))
+	gone := func() bool {
+		return s.load(t, store.Ref{RunID: "run", OperationID: "a"}).Operation == nil
+	}
+	if gone() && now().Before(expires.Add(-50*time.Millisecond)) {
+		t.Fatal("gone before its time")
+	}
+	until(t, "the operation expires", gone)
+	if early := expires.Sub(now()); early > 0 {
+		t.Errorf("gone %v before its time", early)
+	}
+	s.mustProject(t, h.all(0)) // it is not written again
+	s.wantNoOperation(t, "run", "a")
 }
 
 func expiredRun(t *testing.T, s Subject) {

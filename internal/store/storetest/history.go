@@ -19,6 +19,9 @@ type history struct {
 	state   harness.State
 	runs    []*harness.Run // after fact 1, 2, …
 	records []*versions    // in order of reservation
+
+	operations []operationAt // in order of facts
+	facts      []*events.Fact
 }
 
 // versions are the states of one record, with all bytes.
@@ -26,6 +29,12 @@ type versions struct {
 	reserved  *harness.Record
 	settled   *harness.Record // nil while the call is open
 	settledBy uint64          // the fact
+}
+
+// operationAt is a model operation as one fact left it.
+type operationAt struct {
+	fact      uint64
+	operation harness.ModelOperation
 }
 
 // now is an instant as facts have it.
@@ -44,7 +53,7 @@ func startUntil(t testing.TB, runID string, expires time.Time) *history {
 		RunID: runID, SessionID: "session " + runID, Agent: "agent", Policy: "sha256:policy",
 		Deadline: now().Add(time.Minute), ExpiresAt: expires,
 		Limits: events.Limits{
-			ModelCalls: 1, ToolCalls: 1e6, CallsPerTool: 1e6, InputTokens: 1, OutputTokens: 1, TotalTokens: 1, RunBytes: 1e12,
+			ModelCalls: 1e6, ToolCalls: 1e6, CallsPerTool: 1e6, InputTokens: 1e6, OutputTokens: 1e6, TotalTokens: 1e6, RunBytes: 1e12,
 		},
 	})
 	return h
@@ -68,12 +77,17 @@ func (h *history) apply(payload events.Payload) *harness.Record {
 		Source: "/agents/agent", ID: fmt.Sprintf("event-%d", f.Sequence), Sequence: 100 + f.Sequence, Decision: true,
 		Trace: events.Trace{Parent: "00-trace-span-01", State: "vendor=1"},
 	}
-	record, err := h.state.Apply(f, harness.Stored{Sequence: 1000 + f.Sequence, Digest: fmt.Sprintf("sha256:%s-%d", f.Run, f.Sequence)})
+	record, err := h.state.Apply(f, stored(f))
 	if err != nil {
 		h.t.Fatalf("history of the test: %v", err)
 	}
-	h.runs = append(h.runs, copyRun(h.state.Run))
+	h.runs, h.facts = append(h.runs, copyRun(h.state.Run)), append(h.facts, f)
 	return record
+}
+
+// stored is where the stream put a fact.
+func stored(f *events.Fact) harness.Stored {
+	return harness.Stored{Sequence: 1000 + f.Sequence, Digest: fmt.Sprintf("sha256:%s-%d", f.Run, f.Sequence)}
 }
 
 // reserve reserves a call with a small request.
@@ -99,7 +113,7 @@ func (h *history) settleBytes(id string, raw []byte) {
 	h.t.Helper()
 	h.settleAs(id, raw, &events.ToolSettled{
 		Status: events.StatusReady, Evidence: events.EvidenceFound, Result: []byte(`"result"`),
-		RawBytes: int64(len(raw)), RawDigest: "sha256:raw", RawStored: true,
+		RawBytes: int64(len(raw)), RawDigest: "sha256:raw of " + id, RawStored: true,
 	})
 }
 
@@ -122,6 +136,47 @@ func (h *history) settleAs(id string, raw []byte, p *events.ToolSettled) {
 func (h *history) refuse() {
 	h.t.Helper()
 	h.apply(&events.ToolRejected{RunID: h.run().ID, Code: events.CodeUnauthorized})
+}
+
+// grant grants an attempt of a model operation, and record ends it, with usage.
+func (h *history) grant(id string, attempt int) {
+	h.t.Helper()
+	h.apply(&events.ModelGranted{Operation: events.OperationIntentRouter, OperationID: id, Attempt: attempt})
+	h.keepOperation(id)
+}
+
+func (h *history) record(id string, attempt int, failure events.FailureClass) {
+	h.t.Helper()
+	p := &events.ModelRecorded{
+		Operation: events.OperationIntentRouter, OperationID: id, Attempt: attempt, Outcome: events.AttemptSucceeded,
+		Usage: &events.TokenUsage{InputTokens: 2, OutputTokens: 1},
+	}
+	if failure != "" {
+		p.Outcome, p.Failure, p.Usage = events.AttemptFailed, failure, nil
+	}
+	h.apply(p)
+	h.keepOperation(id)
+}
+
+func (h *history) keepOperation(id string) {
+	h.operations = append(h.operations, operationAt{fact: h.run().Sequence, operation: *h.state.Operations[id]})
+}
+
+// operationsIn are the operations that facts after from touched, as they stood
+// after fact to.
+func (h *history) operationsIn(from, to uint64) []*harness.ModelOperation {
+	var touched []*harness.ModelOperation
+	for _, o := range h.operations {
+		if o.fact <= from || o.fact > to {
+			continue
+		}
+		at := slices.IndexFunc(touched, func(op *harness.ModelOperation) bool { return op.ID == o.operation.ID })
+		if at < 0 {
+			at, touched = len(touched), append(touched, nil)
+		}
+		touched[at] = &o.operation
+	}
+	return touched
 }
 
 func (h *history) find(id string) *versions {
@@ -159,7 +214,7 @@ func (h *history) all(from uint64) store.Projection { return h.stretch(from, h.r
 
 // stretch projects what happened after fact from, up to fact to.
 func (h *history) stretch(from, to uint64) store.Projection {
-	p := store.Projection{Run: h.at(to), From: from}
+	p := store.Projection{Run: h.at(to), From: from, Operations: h.operationsIn(from, to)}
 	for _, v := range h.records {
 		call := v.reserved.Call
 		reserved := from < call && call <= to
@@ -180,6 +235,7 @@ func copyRun(run *harness.Run) *harness.Run {
 	c := *run
 	c.Usage.CallsByTool = maps.Clone(run.Usage.CallsByTool)
 	c.Calls = maps.Clone(run.Calls)
+	c.Recent = slices.Clone(run.Recent)
 	c.Open = slices.Clone(run.Open)
 	if len(c.Open) == 0 {
 		c.Open = nil // as if none had ever been open

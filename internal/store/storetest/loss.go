@@ -106,7 +106,7 @@ func lostInBetween(t *testing.T, s Subject) {
 	h := eventful(t, "run")
 	s.mustProject(t, h.all(0))
 	s.Flush(t)
-	loaded, err := s.Store.LoadRecords(t.Context(), []store.RecordRef{{RunID: "run", ToolCallID: "a"}})
+	loaded, err := s.Store.Load(t.Context(), []store.Ref{{RunID: "run", ToolCallID: "a"}})
 	if err != nil || loaded[0].Err != nil {
 		t.Fatal(err, loaded)
 	}

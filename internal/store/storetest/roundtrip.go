@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,10 +36,10 @@ func someCause(id string) events.Cause {
 }
 
 // fullRecord is a settled record in which no field is zero.
-func fullRecord(runID string, call uint64) *harness.Record {
+func fullRecord(call uint64) *harness.Record {
 	at := now()
 	return &harness.Record{
-		RunID: runID, ToolCallID: "call/1", Tool: "tool", Executor: "executor", Call: call,
+		RunID: "full", ToolCallID: "call/1", Tool: "tool", Executor: "executor", Call: call,
 		Status: events.StatusError, Evidence: events.EvidenceError, Code: events.CodeProjectionFailed,
 		ReservedAt: at, Deadline: at.Add(time.Second), ExpiresAt: at.Add(time.Hour), SettledAt: at.Add(time.Millisecond),
 		Cause: someCause("intent"), RequestBytes: 3, RequestDigest: "sha256:1", ArgumentsDigest: "sha256:2",
@@ -48,26 +49,49 @@ func fullRecord(runID string, call uint64) *harness.Record {
 }
 
 // fullRun is a run in which no field is zero, and the record of its open call.
-func fullRun(runID string) (*harness.Run, *harness.Record) {
+func fullRun() (*harness.Run, *harness.Record) {
 	at := now()
-	open := fullRecord(runID, 6)
+	open := fullRecord(6)
 	open.ToolCallID, open.Status, open.Evidence, open.Code, open.SettledAt = "call/2", events.StatusProjecting, "", "", time.Time{}
 	open.ResultCause, open.RawBytes, open.RawDigest, open.RawStored = events.Cause{}, 0, "", false
 	open.RawResponse, open.AgentResult = nil, nil
 	return &harness.Run{
-		ID: runID, SessionID: "session ☃", Agent: "agent", Policy: "sha256:4",
+		ID: "full", SessionID: "session ☃", Agent: "agent", Policy: "sha256:4",
 		Limits:    events.Limits{ModelCalls: 1, ToolCalls: 2, CallsPerTool: 3, InputTokens: 4, OutputTokens: 5, TotalTokens: 6, RunBytes: 7},
 		StartedAt: at, Deadline: at.Add(time.Minute), ExpiresAt: at.Add(time.Hour), StartCause: someCause("start"),
 		Sequence: 7, Stream: 8, Digest: "sha256:5", At: at.Add(time.Second), Inbound: 9,
 		Usage: events.Usage{
-			ModelCalls: 11, ToolCalls: 12, CallsByTool: map[string]int64{"tool": 2, "other": 13},
-			InputTokens: 14, OutputTokens: 15, TotalTokens: 16, UnknownUsage: 17, RunBytes: 18,
+			ModelCalls: 3, ToolCalls: 12, CallsByTool: map[string]int64{"tool": 2, "other": 13},
+			InputTokens: 14, OutputTokens: 15, TotalTokens: 16, RunBytes: 18,
 		},
-		Open: []*harness.Record{light(open)}, Calls: map[events.Status]int64{events.StatusError: 1},
+		KnownUsage: 1,
+		Open:       []*harness.Record{light(open)}, Calls: map[events.Status]int64{events.StatusError: 1},
 		Exhausted: harness.LimitRunBytes, Phase: harness.PhaseEnding,
 		Termination:  harness.Termination{Outcome: events.OutcomeTimedOut, Reason: "DEADLINE_EXCEEDED", At: at.Add(2 * time.Second)},
-		ProgressTold: true, TimerAt: at.Add(3 * time.Second),
+		ProgressTold: true, Released: events.ReleaseStalled, GraceUntil: at.Add(4 * time.Second),
+		Step: 19, Final: true, Invalid: 20, ReportSource: "/agents/agent", ReportID: "report", TimerAt: at.Add(3 * time.Second),
+		Recent: []harness.Repetition{
+			{Key: "sha256:" + strings.Repeat("00fb", 16), Count: 21}, {Key: "sha256:" + strings.Repeat("a5", 32), Count: 1},
+		},
 	}, open
+}
+
+// fullOperations are the model operations of that run. Between them no field is
+// zero.
+func fullOperations() []*harness.ModelOperation {
+	return []*harness.ModelOperation{
+		{
+			ID: "op/1", Operation: events.OperationSemanticGuard, Attempts: 1, Failure: events.FailureTimeout,
+			Granted: someCause("call"), Reported: someCause("report"),
+		},
+		{
+			ID: "op/2", Operation: events.OperationDiagnosisAgent, Attempts: 1, Open: true, Granted: someCause("call"),
+		},
+		{
+			ID: "op/3", Operation: events.OperationIntentRouter, Attempts: 1, Succeeded: true,
+			Granted: someCause("call"), Reported: someCause("report"),
+		},
+	}
 }
 
 // wantNoZero holds the tests above to their word: a field that is added to the
@@ -86,10 +110,12 @@ func wantNoZero(t *testing.T, path string, v reflect.Value) {
 }
 
 func everyFieldOfARun(t *testing.T, s Subject) {
-	run, open := fullRun("full")
-	wantNoZero(t, "Run", reflect.ValueOf(*run))
-	done := fullRecord("full", 2)
-	s.mustProject(t, store.Projection{Run: run, Records: []store.RecordChange{
+	run, open := fullRun()
+	kept := *run
+	kept.Usage.UnknownUsage = 1 // it follows from ModelCalls and KnownUsage
+	wantNoZero(t, "Run", reflect.ValueOf(kept))
+	done := fullRecord(2)
+	s.mustProject(t, store.Projection{Run: run, Operations: fullOperations(), Records: []store.RecordChange{
 		{Record: done, Reserved: true, Settled: true}, {Record: open, Reserved: true},
 	}})
 	s.wantRun(t, run)
@@ -97,10 +123,10 @@ func everyFieldOfARun(t *testing.T, s Subject) {
 }
 
 func everyFieldOfARecord(t *testing.T, s Subject) {
-	run, open := fullRun("full")
-	done := fullRecord("full", 2)
+	run, open := fullRun()
+	done := fullRecord(2)
 	wantNoZero(t, "Record", reflect.ValueOf(*done))
-	s.mustProject(t, store.Projection{Run: run, Records: []store.RecordChange{
+	s.mustProject(t, store.Projection{Run: run, Operations: fullOperations(), Records: []store.RecordChange{
 		{Record: done, Reserved: true, Settled: true}, {Record: open, Reserved: true},
 	}})
 	s.wantRecord(t, done)
@@ -109,8 +135,8 @@ func everyFieldOfARecord(t *testing.T, s Subject) {
 // everyChangedField brings the same values in two steps, so that they come with
 // a later fact and not when the hashes are created.
 func everyChangedField(t *testing.T, s Subject) {
-	last, open := fullRun("full")
-	done := fullRecord("full", 2)
+	last, open := fullRun()
+	done := fullRecord(2)
 	reserved := *done
 	reserved.Status, reserved.Evidence, reserved.Code, reserved.SettledAt = events.StatusProjecting, "", "", time.Time{}
 	reserved.ResultCause, reserved.RawBytes, reserved.RawDigest, reserved.RawStored = events.Cause{}, 0, "", false
@@ -125,7 +151,7 @@ func everyChangedField(t *testing.T, s Subject) {
 	s.mustProject(t, store.Projection{Run: first, Records: []store.RecordChange{{Record: &reserved, Reserved: true}}})
 	s.wantRun(t, first)
 	s.wantRecord(t, &reserved)
-	s.mustProject(t, store.Projection{Run: last, From: 2, Records: []store.RecordChange{
+	s.mustProject(t, store.Projection{Run: last, From: 2, Operations: fullOperations(), Records: []store.RecordChange{
 		{Record: done, Settled: true}, {Record: open, Reserved: true},
 	}})
 	s.wantRun(t, last)
@@ -183,7 +209,7 @@ func absentRun(t *testing.T, s Subject) {
 		t.Fatalf("got a run at fact %d, want none", got.Sequence)
 	}
 	s.wantNoRecord(t, "nobody", "a")
-	loaded, err := s.Store.LoadRecords(t.Context(), []store.RecordRef{{RunID: "nobody", ToolCallID: "a"}})
+	loaded, err := s.Store.Load(t.Context(), []store.Ref{{RunID: "nobody", ToolCallID: "a"}})
 	if err != nil || len(loaded) != 1 || loaded[0] != (store.Loaded{}) {
 		t.Fatalf("got %v, %v, want one empty answer", loaded, err)
 	}
@@ -212,7 +238,7 @@ func recordWithSequence(t *testing.T, s Subject) {
 	h.reserve("a")
 	h.refuse()
 	s.mustProject(t, h.all(0))
-	loaded, err := s.Store.LoadRecords(t.Context(), []store.RecordRef{
+	loaded, err := s.Store.Load(t.Context(), []store.Ref{
 		{RunID: "run", ToolCallID: "b"}, {RunID: "run", ToolCallID: "a"}, {RunID: "nobody", ToolCallID: "a"},
 	})
 	if err != nil {
@@ -236,8 +262,8 @@ func nothing(t *testing.T, s Subject) {
 	if runs, errs := s.Store.LoadRuns(t.Context(), nil); len(runs) != 0 || len(errs) != 0 {
 		t.Errorf("LoadRuns of nothing: %v, %v", runs, errs)
 	}
-	if loaded, err := s.Store.LoadRecords(t.Context(), nil); len(loaded) != 0 || err != nil {
-		t.Errorf("LoadRecords of nothing: %v, %v", loaded, err)
+	if loaded, err := s.Store.Load(t.Context(), nil); len(loaded) != 0 || err != nil {
+		t.Errorf("Load of nothing: %v, %v", loaded, err)
 	}
 	h := start(t, "run")
 	s.mustProject(t, store.Projection{Run: h.at(1), From: 1})

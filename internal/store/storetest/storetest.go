@@ -15,7 +15,7 @@ import (
 type Store interface {
 	Project(ctx context.Context, projections []store.Projection) []error
 	LoadRuns(ctx context.Context, runIDs []string) ([]*harness.Run, []error)
-	LoadRecords(ctx context.Context, refs []store.RecordRef) ([]store.Loaded, error)
+	Load(ctx context.Context, refs []store.Ref) ([]store.Loaded, error)
 	Completed(ctx context.Context, runID string) ([]harness.Record, error)
 	Record(ctx context.Context, runID, toolCallID string) (*harness.Record, error)
 }
@@ -29,6 +29,8 @@ type Subject struct {
 	LoseRecord func(t testing.TB, runID, toolCallID string) // one record is lost
 	LoseRun    func(t testing.TB, runID string)             // a run is lost, and its records stay
 	LoseList   func(t testing.TB, runID string)             // which calls of a run completed is lost
+
+	LoseOperations func(t testing.TB, runID string) // the model operations of a run are lost
 }
 
 type test func(t *testing.T, s Subject)
@@ -47,6 +49,8 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 	run("Advance", advance())
 	run("Lifecycle", lifecycle())
 	run("Completed", completed())
+	run("Operations", operations())
+	run("Recent", recent())
 	run("Expiry", expiry())
 	run("Loss", loss())
 	run("Identifiers", identifiers())

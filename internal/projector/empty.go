@@ -2,44 +2,10 @@ package projector
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
-	"io"
-	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
-
-// strictValue gives the one JSON value of data without the white space around
-// it. The error says where the data stop being strict JSON, and nothing of what
-// stands there.
-func strictValue(data []byte) (jsontext.Value, error) {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(data))
-	value, err := dec.ReadValue()
-	if err == nil {
-		value = slices.Clone(value) // it is the decoder's until the next read
-		if _, err = dec.ReadToken(); errors.Is(err, io.EOF) {
-			return value, nil
-		}
-	}
-	at := dec.InputOffset()
-	if wrong := (*jsontext.SyntacticError)(nil); errors.As(err, &wrong) {
-		at = wrong.ByteOffset
-	}
-	return nil, fmt.Errorf("want one JSON value in UTF-8 with unique member names, got something else at byte %d", at)
-}
-
-// parsedText looks into a JSON string: it gives the JSON value that its text
-// is, if it is one.
-func parsedText(value jsontext.Value) (jsontext.Value, bool) {
-	text, err := jsontext.AppendUnquote(nil, value)
-	if err != nil {
-		return nil, false
-	}
-	inner, err := strictValue(text)
-	return inner, err == nil
-}
 
 // isEmpty reports whether a strict JSON value is null, {}, [], a blank string,
 // or a string whose text is one of those.
@@ -65,22 +31,18 @@ func isEmptyShape(value jsontext.Value) bool {
 }
 
 func isBlank(value jsontext.Value) bool {
-	if value.Kind() != '"' {
-		return false
-	}
-	text, err := jsontext.AppendUnquote(nil, value)
-	return err == nil && len(strings.TrimSpace(string(text))) == 0
+	text, ok := textOf(value)
+	return ok && strings.TrimSpace(text) == ""
 }
 
-// allEmpty reports whether there are paths for it and each is there and empty.
-func (p *jsonProjector) allEmpty(value jsontext.Value) bool {
-	for _, path := range p.whenEmpty {
-		dec := jsontext.NewDecoder(bytes.NewBuffer(value), jsontext.AllowDuplicateNames(true))
-		if !emptyAt(dec, path) {
+// allEmpty reports whether there are paths and each is there and empty.
+func allEmpty(value jsontext.Value, paths []path) bool {
+	for _, p := range paths {
+		if !emptyAt(again(value), p) {
 			return false
 		}
 	}
-	return len(p.whenEmpty) > 0
+	return len(paths) > 0
 }
 
 // emptyAt reads the next value and reports whether all that the path selects in
