@@ -86,7 +86,7 @@ func serve(ctx context.Context, c config, log zerolog.Logger) error {
 		if err != nil {
 			return fmt.Errorf("listen: %w; choose another address with --listen", err)
 		}
-		ready := func(ctx context.Context) error { return checkReady(ctx, js.Conn(), records) }
+		ready := func(ctx context.Context) error { return checkReady(ctx, js.Conn(), records, p.Held()) }
 		group.Go(func() error { return serveHTTP(ctx, listener, newMonitor(registry, ready)) })
 		log.Info().Str("address", listener.Addr().String()).Msg("health and metrics")
 	}
@@ -101,13 +101,16 @@ func serve(ctx context.Context, c config, log zerolog.Logger) error {
 }
 
 // checkReady reports what keeps this process from deciding events.
-func checkReady(ctx context.Context, nc *nats.Conn, records *store.Store) error {
+func checkReady(ctx context.Context, nc *nats.Conn, records *store.Store, held int) error {
 	var errs []error
 	if !nc.IsConnected() {
 		errs = append(errs, errors.New("NATS: not connected"))
 	}
 	if err := records.Ping(ctx); err != nil {
 		errs = append(errs, errors.New("Redis: no answer"))
+	}
+	if held > 0 {
+		errs = append(errs, fmt.Errorf("%d partitions are held: the log says what they wait for", held))
 	}
 	return errors.Join(errs...)
 }

@@ -2,6 +2,9 @@ package e2e
 
 import (
 	"context"
+	"io"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,4 +104,34 @@ func TestRunWhoseKeyHoldsSomethingElseIsGivenUpAndTheOthersGoOn(t *testing.T) {
 		t.Errorf("kept as %q, want STORE_CONFLICT", reason)
 	}
 	h.start(t, "other", time.Minute)
+}
+
+func TestAFullRedisHoldsTheEventsAndShowsAsUnready(t *testing.T) {
+	w := newWorld(t, policy.Airline())
+	listen := freeAddress(t)
+	w.serve(t, "one", "--listen", listen)
+	client, h := redisClient(t, w), newHand(t, w)
+	page := func() string {
+		response, err := http.Get("http://" + listen + "/readyz") //nolint:noctx // a test of our own
+		if err != nil {
+			return err.Error()
+		}
+		defer func() { _ = response.Body.Close() }()
+		body, err := io.ReadAll(response.Body)
+		if err != nil {
+			return err.Error()
+		}
+		return string(body)
+	}
+	eventually(t, "ready", func() bool { return page() == "ready\n" })
+	if err := client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	h.start(t, "held", time.Minute) // its fact is stored; the store cannot take it
+	eventually(t, "unready", func() bool { return strings.Contains(page(), "partitions are held") })
+	if err := client.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "ready again", func() bool { return page() == "ready\n" })
+	eventually(t, "the run in the store", func() bool { return client.Exists(t.Context(), "runledger.run:{held}").Val() == 1 })
 }

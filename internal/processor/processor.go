@@ -167,6 +167,10 @@ func (p *Processor) registerGauges(registerer prometheus.Registerer) {
 // Serving gives the number of partitions that this process serves now.
 func (p *Processor) Serving() int { return int(p.serving.Load()) }
 
+// Held gives the number of partitions whose events wait, because the stream or
+// the store does not do what they need.
+func (p *Processor) Held() int { return int(p.worker.Held.Load()) }
+
 // Run serves until the context ends, then hands its partitions over. What a
 // batch had not finished is done by the next owner.
 func (p *Processor) Run(ctx context.Context) error {

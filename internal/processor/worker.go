@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"runledger/internal/events"
@@ -21,6 +22,7 @@ type Config struct {
 	Rulebook  *Rulebook
 	Clock     func() time.Time
 	Metrics   *Metrics
+	Held      *atomic.Int32 // workers whose batch waits to be tried again; may be shared
 	Log       zerolog.Logger
 
 	BatchSize int           // events taken through at once, at most
@@ -34,14 +36,14 @@ const MaxBackoff = 5 * time.Second
 
 // DefaultConfig has the sizes that suit most; the ports must be added.
 func DefaultConfig() Config {
-	return Config{Clock: time.Now, BatchSize: 128, HotRuns: 1024, Reads: 32, Backoff: 50 * time.Millisecond, Log: zerolog.Nop()}
+	return Config{Clock: time.Now, Held: &atomic.Int32{}, BatchSize: 128, HotRuns: 1024, Reads: 32, Backoff: 50 * time.Millisecond, Log: zerolog.Nop()}
 }
 
 // Validate names the field that is wrong, what it got and what it wants.
 func (c Config) Validate() error {
 	switch {
-	case c.Publisher == nil, c.History == nil, c.Store == nil, c.Rulebook == nil, c.Clock == nil, c.Metrics == nil:
-		return errors.New("worker: Publisher, History, Store, Rulebook, Clock and Metrics must be set")
+	case c.Publisher == nil, c.History == nil, c.Store == nil, c.Rulebook == nil, c.Clock == nil, c.Metrics == nil, c.Held == nil:
+		return errors.New("worker: Publisher, History, Store, Rulebook, Clock, Metrics and Held must be set")
 	case c.BatchSize < 1:
 		return fmt.Errorf("worker: BatchSize: want at least 1, got %d", c.BatchSize)
 	case c.HotRuns < c.BatchSize:
@@ -94,6 +96,12 @@ func (w *Worker) Run(ctx context.Context, reader Reader, position Position) erro
 
 // carry takes messages through, however often it needs.
 func (w *Worker) carry(ctx context.Context, messages []stream.Message) error {
+	held := false
+	defer func() {
+		if held {
+			w.cfg.Held.Add(-1)
+		}
+	}()
 	for backoff := w.cfg.Backoff; ; backoff = min(2*backoff, MaxBackoff) {
 		err := w.Step(ctx, messages)
 		if err == nil {
@@ -101,6 +109,10 @@ func (w *Worker) carry(ctx context.Context, messages []stream.Message) error {
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if !held {
+			held = true
+			w.cfg.Held.Add(1)
 		}
 		w.cfg.Metrics.held.Inc()
 		w.cfg.Log.Warn().Err(err).Uint64("from", messages[0].Sequence).Int("events", len(messages)).
