@@ -45,25 +45,39 @@ func TestProcessorRefusesStreamsThatAreNotThere(t *testing.T) {
 }
 
 func TestProcessorRefusesPositionsOfAnotherStreamOfTheSameName(t *testing.T) {
-	w := newWorld(t, policy.Airline())
-	old := w.serve(t, "one")
-	h := newHand(t, w)
-	h.start(t, "before", time.Minute)
-	eventually(t, "a position", func() bool { return moved(t, w) })
-	if err := old.Stop(10 * time.Second); err != nil {
-		t.Fatal(err)
+	for name, whileServing := range map[string]bool{"made anew while it is stopped": false, "made anew while it serves": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, policy.Airline())
+			p := w.serve(t, "one")
+			newHand(t, w).start(t, "before", time.Minute)
+			eventually(t, "a position", func() bool { return moved(t, w) })
+			if !whileServing {
+				if err := p.Stop(10 * time.Second); err != nil {
+					t.Fatal(err)
+				}
+			}
+			makeInAnew(t, w)
+			if !whileServing {
+				p = w.serve(t, "one")
+			}
+			eventually(t, "the refusal", func() bool { return strings.Contains(p.LogTail(1<<16), "stream ends before the position") })
+		})
 	}
+}
+
+// makeInAnew replaces IN by another of its name, which soon has more messages
+// than the old one had.
+func makeInAnew(t *testing.T, w *world) {
+	t.Helper()
 	if err := w.js.DeleteStream(t.Context(), "IN"); err != nil {
 		t.Fatal(err)
 	}
 	w.run(t, "streams", "apply", "--nats-url", w.nats.URL, "--policy", w.rules)
-	for range 60 { // past every position
+	for range 60 {
 		if _, err := w.js.Publish(t.Context(), "harness.v1.in.agent.me.before.run.start", []byte("{}")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p := w.serve(t, "one")
-	eventually(t, "the refusal", func() bool { return strings.Contains(p.LogTail(8000), "counts in the IN of") })
 }
 
 // moved reports whether some partition has a position.

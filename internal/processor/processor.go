@@ -204,7 +204,7 @@ func (p *Processor) carry(ctx context.Context, lease *stream.Lease, log zerolog.
 			stream.ErrRewound, lease.Position(), of, p.in)
 	}
 	filter := p.worker.Subjects.Partition(lease.Partition())
-	reader, err := stream.OpenReader(ctx, p.settings.JetStream, filter, lease.Position(), stream.ReaderConfig{Log: log})
+	reader, err := stream.OpenReader(ctx, p.settings.JetStream, filter, lease.Position(), stream.ReaderConfig{Made: p.in, Log: log})
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,9 @@ var (
 type ReaderConfig struct {
 	// Stream to read; default IN.
 	Stream string
+	// Made, where it is set, tells the stream from another of its name: the
+	// instant at which it was made, in UTC and RFC 3339. Another is ErrRewound.
+	Made string
 	// MaxMessages that are read ahead and not handed out; default 512.
 	MaxMessages int
 	// MaxBytes that are read ahead and not handed out, and the most that one
