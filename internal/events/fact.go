@@ -145,7 +145,11 @@ func DecodeFact(s Subjects, subject string, header map[string][]string, data []b
 }
 
 func (f *Fact) readSubject(s Subjects, subject string) (Kind, error) {
-	tokens := strings.Split(strings.TrimPrefix(subject, s.prefix), ".")
+	rest, below := strings.CutPrefix(subject, s.prefix)
+	tokens := strings.Split(rest, ".")
+	if !below || len(tokens) < 5 || !ValidName(tokens[1]) || !ValidName(tokens[2]) {
+		tokens = nil
+	}
 	switch {
 	case len(tokens) == 5 && tokens[0] == "fact":
 	case len(tokens) == 6 && tokens[0] == "outside":
