@@ -77,11 +77,11 @@ func runDemo(ctx context.Context, o demoOptions, out, progress io.Writer) error 
 	if err != nil {
 		return err
 	}
-	if !o.json {
-		fmt.Fprintf(out, "%s, and %s\n", l.nats.Kind(), l.redis.Kind())
-	} else {
-		fmt.Fprintf(progress, "%s, and %s\n", l.nats.Kind(), l.redis.Kind())
+	announce := out
+	if o.json {
+		announce = progress
 	}
+	fmt.Fprintf(announce, "%s, and %s\n", l.nats.Kind(), l.redis.Kind())
 	report, err := play(ctx, l, o, transcripts, executor, started, out, progress)
 	if errors.Is(err, syscall.EPIPE) {
 		err = nil // whoever read has had enough; what was found still counts

@@ -18,7 +18,8 @@ const (
 	PhaseTerminated Phase = "TERMINATED"
 )
 
-// Run is the state of one run after its last fact. Only [Run.Apply] changes it.
+// Run is the state of one run after its last fact. [State.Apply] alone
+// changes it, but for TimerAt, which is the worker's.
 type Run struct {
 	// Set by run.started, and fixed.
 	ID         string

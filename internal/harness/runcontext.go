@@ -120,11 +120,7 @@ func (c *RunContext) ReserveToolCall(tool string, requestBytes int64, now time.T
 	if err := c.Enter(now); err != nil {
 		return err
 	}
-	err := c.budget.ReserveToolCall(tool, requestBytes)
-	if err != nil {
-		c.End(events.OutcomeBudgetExhausted, events.CancelBudgetExhausted, now)
-	}
-	return err
+	return c.endIfExceeded(c.budget.ReserveToolCall(tool, requestBytes), now)
 }
 
 // ReserveModelCall enters the model boundary and takes one model call. Where a
@@ -133,22 +129,13 @@ func (c *RunContext) ReserveModelCall(now time.Time) error {
 	if err := c.Enter(now); err != nil {
 		return err
 	}
-	err := c.budget.ReserveModelCall()
-	if err != nil {
-		c.End(events.OutcomeBudgetExhausted, events.CancelBudgetExhausted, now)
-	}
-	return err
+	return c.endIfExceeded(c.budget.ReserveModelCall(), now)
 }
 
 // RecordTokens records what a model call actually used. Where that passes a
 // limit the run ends as BUDGET_EXHAUSTED, and the usage stays recorded.
 func (c *RunContext) RecordTokens(usage events.TokenUsage, now time.Time) error {
-	err := c.budget.RecordTokens(usage)
-	var exceeded *ExceededError
-	if errors.As(err, &exceeded) {
-		c.End(events.OutcomeBudgetExhausted, events.CancelBudgetExhausted, now)
-	}
-	return err
+	return c.endIfExceeded(c.budget.RecordTokens(usage), now)
 }
 
 // ReserveBytes enters the capacity boundary and takes bytes of the run. Where
@@ -157,7 +144,12 @@ func (c *RunContext) ReserveBytes(bytes int64, now time.Time) error {
 	if err := c.Enter(now); err != nil {
 		return err
 	}
-	err := c.budget.capacity.Reserve(bytes)
+	return c.endIfExceeded(c.budget.capacity.Reserve(bytes), now)
+}
+
+// endIfExceeded ends the run as BUDGET_EXHAUSTED where the error says that a
+// limit was or would be passed, and gives the error on.
+func (c *RunContext) endIfExceeded(err error, now time.Time) error {
 	var exceeded *ExceededError
 	if errors.As(err, &exceeded) {
 		c.End(events.OutcomeBudgetExhausted, events.CancelBudgetExhausted, now)

@@ -40,7 +40,7 @@ func (b *batch) loadRuns(ctx context.Context, needy []*chain) error {
 	}
 	runs, errs := b.w.cfg.Store.LoadRuns(ctx, ids)
 	failures := make([]error, len(cold))
-	group, groupCtx := errgroup.WithContext(ctx)
+	var group errgroup.Group
 	group.SetLimit(b.w.cfg.Reads)
 	for i, c := range cold {
 		if errs[i] != nil {
@@ -51,13 +51,11 @@ func (b *batch) loadRuns(ctx context.Context, needy []*chain) error {
 			c.run.state.Run, c.run.projected = runs[i], runs[i].Sequence
 		}
 		group.Go(func() error {
-			failures[i] = b.catchUp(groupCtx, c.run)
+			failures[i] = b.catchUp(ctx, c.run)
 			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
+	_ = group.Wait() // what failed stands in failures, run by run
 	for i, c := range cold {
 		if err := b.unlessPoison(c, failures[i]); err != nil {
 			return err

@@ -43,8 +43,6 @@ type Store interface {
 // Position is where a partition stands: everything up to it is decided,
 // projected and dispatched.
 type Position interface {
-	Partition() int
-	Position() uint64
 	Move(ctx context.Context, position uint64) error
 }
 

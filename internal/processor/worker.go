@@ -89,7 +89,7 @@ func (w *Worker) Run(ctx context.Context, reader Reader, position Position) erro
 		case errors.Is(err, stream.ErrLeaseLost):
 			return err
 		case err != nil: // the next batch moves it further
-			w.cfg.Log.Warn().Err(err).Int("partition", position.Partition()).Msg("position not moved")
+			w.cfg.Log.Warn().Err(err).Msg("position not moved")
 		}
 	}
 }

@@ -39,8 +39,9 @@ type Lease struct {
 // Partition is the number of the partition, from 0.
 func (l *Lease) Partition() int { return l.partition }
 
-// Stream tells which IN the position counts in, as whoever wrote it was
-// configured (PartitionsConfig.Stream); empty while the position is 0.
+// Stream tells which IN the position counted in when this process took the
+// lease, as whoever wrote it was configured (PartitionsConfig.Stream); empty
+// where the position was 0 then.
 func (l *Lease) Stream() string { return l.record.Stream }
 
 // Position is the stream sequence of IN up to which the partition is done, as
