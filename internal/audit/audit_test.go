@@ -24,6 +24,8 @@ type tape struct {
 	t        *testing.T
 	facts    []*nats.Msg
 	dispatch []*nats.Msg
+	in       []*nats.Msg
+	invalid  []*nats.Msg
 	digests  map[string]string
 	settled  map[string]*events.RunProgress // by run: what its calls came to
 	inbound  uint64
@@ -118,23 +120,23 @@ func rejected(id string, code events.Code) events.Payload {
 	return &events.ToolRejected{ToolCallID: id, Code: code}
 }
 
-// count writes the tape to fresh streams and counts them.
-func count(t *testing.T, js jetstream.JetStream, p *tape) *Report {
+// countTape writes the tape to fresh streams and counts them.
+func countTape(t *testing.T, js jetstream.JetStream, p *tape) *Report {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	for name, subjects := range map[string][]string{"RUNS": {"p.q.fact.>", "p.q.outside.>"}, "DISPATCH": {"p.q.dispatch.>"}} {
+	for name, subjects := range map[string][]string{"RUNS": {"p.q.fact.>", "p.q.outside.>"}, "DISPATCH": {"p.q.dispatch.>"}, "IN": {"p.q.part.>"}, "INVALID": {"p.q.invalid.>"}} {
 		_ = js.DeleteStream(ctx, name)
 		if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: subjects, Storage: jetstream.MemoryStorage}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, msg := range slices.Concat(p.facts, p.dispatch) {
+	for _, msg := range slices.Concat(p.facts, p.dispatch, p.in, p.invalid) {
 		if _, err := js.PublishMsg(ctx, msg); err != nil {
 			t.Fatal(err)
 		}
 	}
-	report, err := Count(ctx, js, "p.q")
+	report, err := count(ctx, js, "p.q", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +175,7 @@ func TestWholeHistoriesAreCountedWithoutViolation(t *testing.T) {
 		{ToolCallID: "c1", Call: 2, Evidence: events.EvidenceFound}, {ToolCallID: "c2", Call: 3, Evidence: events.EvidenceNone},
 	}})
 	p.fact("r1", 9, terminated())
-	report := count(t, jetStream(t), p)
+	report := countTape(t, jetStream(t), p)
 	report.Seconds = 1.5
 	got, err := report.JSON()
 	if err != nil {
@@ -191,7 +193,7 @@ func TestWholeHistoriesAreCountedWithoutViolation(t *testing.T) {
 }
 
 func TestEmptyStreamsAreCounted(t *testing.T) {
-	got, err := count(t, jetStream(t), newTape(t)).JSON()
+	got, err := countTape(t, jetStream(t), newTape(t)).JSON()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +210,7 @@ func TestEventRefusedTwiceIsOneCallAndAViolationOnlyIfItIsOneMessage(t *testing.
 	p := newTape(t)
 	p.add(&events.Fact{Agent: "a", Run: "r", OutsideKey: "in-70", Cause: cause, Payload: rejected("c", events.CodeRunNotFound)})
 	p.add(&events.Fact{Agent: "a", Run: "r", OutsideKey: "in-71", Cause: again, Payload: rejected("c", events.CodeRunNotFound)})
-	report := count(t, jetStream(t), p)
+	report := countTape(t, jetStream(t), p)
 	if report.Calls != 1 || report.Rejected["RUN_NOT_FOUND"] != 1 || !report.OK() {
 		t.Errorf("got %+v, want one refused call and no violation", report)
 	}
@@ -321,7 +323,7 @@ func TestEachBrokenPromiseIsFound(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := newTape(t)
 			c.write(p)
-			report := count(t, js, p)
+			report := countTape(t, js, p)
 			expect(t, report, c.want)
 			if report.SequenceGaps != c.gaps || report.DuplicateDispatches != c.dups {
 				t.Errorf("got %d gaps and %d duplicate dispatches, want %d and %d", report.SequenceGaps, report.DuplicateDispatches, c.gaps, c.dups)

@@ -8,47 +8,98 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
 
 const (
+	streamIn       = "IN"
 	streamRuns     = "RUNS"
 	streamDispatch = "DISPATCH"
+	streamInvalid  = "INVALID"
 )
 
-// Count reads DISPATCH and RUNS from their start to where they end now. A run
-// that is still going on is reported as one that never terminated, so count when
-// work has ended. An error says that the streams could not be read to the end.
+// patience is how long Count waits for the answer to an event while none comes.
+const patience = 5 * time.Second
+
+// Count reads IN, DISPATCH, RUNS and INVALID from their start to where they end
+// now, and waits a while for the answers to events of IN that have none yet. A
+// run that is still going on is reported as one that never terminated, so count
+// when work has ended. An error says that the streams could not be read to the
+// end.
 func Count(ctx context.Context, js jetstream.JetStream, prefix string) (*Report, error) {
+	return count(ctx, js, prefix, patience)
+}
+
+func count(ctx context.Context, js jetstream.JetStream, prefix string, patience time.Duration) (*Report, error) {
 	c := &counter{
-		prefix: prefix + ".",
-		report: &Report{Rejected: map[string]int64{}, Terminated: map[string]int64{}},
+		prefix: prefix + ".", patience: patience,
+		report: &Report{Rejected: map[string]int64{}, Terminated: map[string]int64{}, DeadLetters: map[string]int64{}},
 		runs:   map[string]*run{}, dispatched: map[callID][]dispatch{},
-		decided: map[string]uint64{}, refused: map[string]bool{},
+		events: map[uint64]inbound{}, decided: map[uint64]uint64{}, kept: map[uint64]uint64{},
+		internal: map[uint64]bool{}, refused: map[string]bool{},
 	}
-	// Dispatches first: each of them then has its reservation among the facts.
-	if err := readAll(ctx, js, streamDispatch, c.dispatch); err != nil {
+	if _, err := read(ctx, js, streamIn, 0, c.inbound); err != nil {
 		return nil, err
 	}
-	if err := readAll(ctx, js, streamRuns, c.fact); err != nil {
+	// Dispatches before facts: each of them then has its reservation among these.
+	if _, err := read(ctx, js, streamDispatch, 0, c.dispatch); err != nil {
+		return nil, err
+	}
+	if err := c.readAnswers(ctx, js); err != nil {
 		return nil, err
 	}
 	c.finish()
 	return c.report, nil
 }
 
-// readAll hands every message of the stream, up to the last one now, to take.
-func readAll(ctx context.Context, js jetstream.JetStream, name string, take func(message)) error {
+// readAnswers reads facts and dead letters until every event has its answer, or
+// none has come for a while.
+func (c *counter) readAnswers(ctx context.Context, js jetstream.JetStream) error {
+	var facts, letters uint64
+	open, since := -1, time.Now()
+	for {
+		var err error
+		if facts, err = read(ctx, js, streamRuns, facts, c.fact); err != nil {
+			return err
+		}
+		if letters, err = read(ctx, js, streamInvalid, letters, c.deadLetter); err != nil {
+			return err
+		}
+		now := len(c.unanswered())
+		if now != open {
+			open, since = now, time.Now()
+		}
+		if open == 0 || time.Since(since) >= c.patience {
+			return nil
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("audit: %d events wait for their answer: %w", open, ctx.Err())
+		}
+	}
+}
+
+// read hands every message of the stream above after, up to the last one now,
+// to take, and gives the sequence of the last.
+func read(ctx context.Context, js jetstream.JetStream, name string, after uint64, take func(message)) (uint64, error) {
 	stream, err := js.Stream(ctx, name)
 	if err != nil {
-		return fmt.Errorf("audit: stream %s: %w", name, err)
+		return after, fmt.Errorf("audit: stream %s: %w", name, err)
 	}
-	if stream.CachedInfo().State.Msgs == 0 {
-		return nil
+	state := stream.CachedInfo().State
+	if state.Msgs == 0 || state.LastSeq <= after {
+		return after, nil
 	}
-	last := stream.CachedInfo().State.LastSeq
-	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
+	return state.LastSeq, readTo(ctx, stream, name, after, state.LastSeq, take)
+}
+
+func readTo(ctx context.Context, stream jetstream.Stream, name string, after, last uint64, take func(message)) error {
+	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: after + 1,
+	})
 	if err != nil {
 		return fmt.Errorf("audit: read stream %s: %w", name, err)
 	}
@@ -96,11 +147,15 @@ type dispatch struct {
 
 type counter struct {
 	prefix     string
+	patience   time.Duration
 	report     *Report
 	runs       map[string]*run
 	dispatched map[callID][]dispatch
-	decided    map[string]uint64 // inbound sequence to the fact that decided it
-	refused    map[string]bool   // refused tool.call events, by source and id
+	events     map[uint64]inbound // of IN, by sequence
+	decided    map[uint64]uint64  // inbound sequence to the fact that decided it
+	kept       map[uint64]uint64  // inbound sequence to the dead letter that it is
+	internal   map[uint64]bool    // inbound sequences that were answered INTERNAL_ERROR
+	refused    map[string]bool    // refused tool.call events, by source and id
 }
 
 // violation notes one broken promise.
@@ -124,6 +179,7 @@ func (c *counter) finish() {
 	for _, id := range ids {
 		c.checkDispatches(id, c.dispatched[id])
 	}
+	c.checkAnswers()
 }
 
 func (c *counter) checkDispatches(id callID, all []dispatch) {

@@ -128,15 +128,22 @@ func (c *counter) readFact(m message) (*fact, error) {
 
 // checkDecision holds that no event of IN is decided twice.
 func (c *counter) checkDecision(f *fact) {
-	cause := f.attributes["causationsequence"]
-	if f.attributes["decision"] != "true" || cause == "" {
+	if f.attributes["decision"] != "true" {
+		return
+	}
+	cause, err := strconv.ParseUint(f.attributes["causationsequence"], 10, 64)
+	if err != nil {
+		c.violation("%s: causationsequence: want the sequence of an event of %s, got %.40q", f, streamIn, f.attributes["causationsequence"])
 		return
 	}
 	if first, twice := c.decided[cause]; twice {
-		c.violation("event %s of IN was decided twice, at %d and %d of %s", cause, first, f.message.sequence, streamRuns)
+		c.violation("event %d of %s was decided twice, at %d and %d of %s", cause, streamIn, first, f.message.sequence, streamRuns)
 		return
 	}
 	c.decided[cause] = f.message.sequence
+	if f.body.Code == "INTERNAL_ERROR" {
+		c.internal[cause] = true
+	}
 }
 
 // checkChain holds that the fact follows the one before it in its run.

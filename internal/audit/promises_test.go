@@ -49,7 +49,7 @@ func TestModelsReportsAndReleasesOfAWholeRunAreNoViolation(t *testing.T) {
 	p.fact("r", 19, terminated(events.Usage{
 		ModelCalls: 4, InputTokens: 40, OutputTokens: 6, TotalTokens: 62, UnknownUsage: 2, // the failed one, and the one that nobody reported
 	}))
-	report := count(t, jetStream(t), p)
+	report := countTape(t, jetStream(t), p)
 	if !report.OK() {
 		t.Errorf("violations: %q", report.Violations)
 	}
@@ -256,7 +256,7 @@ func TestEachBrokenPromiseOfModelsAndProgressIsFound(t *testing.T) {
 			p := newTape(t)
 			p.fact("r", 1, started())
 			c.write(p)
-			expect(t, count(t, js, p), c.want)
+			expect(t, countTape(t, js, p), c.want)
 		})
 	}
 }

@@ -19,6 +19,10 @@ type Report struct {
 	SequenceGaps        int64 `json:"sequence_gaps"`        // facts that do not follow the one before
 	DuplicateDispatches int64 `json:"duplicate_dispatches"` // dispatches of a call beyond its first
 
+	// What the summary of a demonstration does not show.
+	Events      int64            `json:"-"` // of IN, ticks left out
+	DeadLetters map[string]int64 `json:"-"` // events kept in INVALID, by reason
+
 	// Seconds is what the caller measured; Count leaves it 0.
 	Seconds float64 `json:"seconds"`
 
