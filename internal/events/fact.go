@@ -15,6 +15,11 @@ import (
 // carries it, so that a replay knows by which rules a fact was decided.
 const RulesVersion = "1"
 
+// ErrNewer says that a newer version of this program wrote what was to be read.
+// This one must neither judge nor change it, and waits until the newer one is
+// there.
+var ErrNewer = errors.New("written by a newer version of this program")
+
 // TimeFormat is how instants stand in events: RFC 3339, UTC, milliseconds.
 const TimeFormat = "2006-01-02T15:04:05.000Z07:00"
 
@@ -133,7 +138,7 @@ func DecodeFact(s Subjects, subject string, header map[string][]string, data []b
 		return nil, "", err
 	}
 	if f.Payload = NewPayload(kind); f.Payload == nil {
-		return nil, "", fmt.Errorf("fact on %s: unknown kind %q; a newer version wrote it", subject, kind)
+		return nil, "", fmt.Errorf("fact on %s: kind %q: %w", subject, kind, ErrNewer)
 	}
 	if err := f.readAttributes(attributes); err != nil {
 		return nil, "", fmt.Errorf("fact on %s: %w", subject, err)
@@ -191,13 +196,25 @@ func (f *Fact) readAttributes(attributes []Attribute) error {
 			errs = append(errs, fmt.Errorf("attribute %s: %w", a.Name, err))
 		}
 	}
-	if f.Rules != RulesVersion {
-		errs = append(errs, fmt.Errorf("rules version: want %q, got %q; a newer version decided it", RulesVersion, f.Rules))
+	if err := checkRules(f.Rules); err != nil {
+		errs = append(errs, err)
 	}
 	if (f.Sequence == 0) != (f.OutsideKey != "") {
 		errs = append(errs, errors.New("a fact has a sequence exactly where it belongs to a run's history"))
 	}
 	return errors.Join(errs...)
+}
+
+// checkRules tells a newer version of the rules from what is none.
+func checkRules(version string) error {
+	if version == RulesVersion {
+		return nil
+	}
+	err := fmt.Errorf("rules version: want %q, got %.40q", RulesVersion, version)
+	if n, parseErr := strconv.ParseUint(version, 10, 32); parseErr == nil && n > 0 {
+		err = fmt.Errorf("%w: %w", err, ErrNewer)
+	}
+	return err
 }
 
 // SchemaURI names the JSON Schema of an event type; schemas/ holds them.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"runledger/internal/events"
 )
 
 // maxProblems is how many problems an [Error] shows.
@@ -21,7 +23,11 @@ type Problem struct {
 type Error struct {
 	Name     string // of the file, as given to [Parse]
 	Problems []Problem
+	Newer    bool // it is of a newer form, and nothing else in it was judged
 }
+
+// Is implements the comparison with [events.ErrNewer].
+func (e *Error) Is(target error) bool { return e.Newer && target == events.ErrNewer }
 
 // Error gives one line a problem, in the form
 //

@@ -82,26 +82,27 @@ func defaults() *file {
 	}
 }
 
-// readVersion reports whether the file is of the form that this program reads.
-// One of another form is refused for that alone: nothing else in it can be
-// judged.
-func readVersion(r *reader, root *ast.MappingNode) bool {
+// readVersion reports whether the file is of the form that this program reads,
+// or of a newer one. One of another form is refused for that alone: nothing else
+// in it can be judged.
+func readVersion(r *reader, root *ast.MappingNode) (ours, newer bool) {
 	for key, value := range r.entries(root, "") {
 		if key != "version" {
 			continue
 		}
 		switch n, ok := integerOf(value); {
 		case ok && n == Version:
-			return true
+			return true, false
 		case ok && n > Version:
+			newer = true
 			r.refuse("version", "want %d, got %d: the file is of a newer form, for a newer version of this program", Version, n)
 		default:
 			r.refuse("version", "want %d, got %s", Version, kindOf(value))
 		}
-		return false
+		return false, newer
 	}
 	r.refuse("version", "want %d, got none", Version)
-	return false
+	return false, false
 }
 
 func readFile(r *reader, root *ast.MappingNode) *file {

@@ -19,8 +19,8 @@ func Parse(name string, data []byte) (*harness.Policy, error) {
 		return nil, &Error{Name: name, Problems: []Problem{*problem}}
 	}
 	r := newReader()
-	if !readVersion(r, root) {
-		return nil, &Error{Name: name, Problems: r.problems}
+	if ours, newer := readVersion(r, root); !ours {
+		return nil, &Error{Name: name, Problems: r.problems, Newer: newer}
 	}
 	f := readFile(r, root)
 	f.validate(r)

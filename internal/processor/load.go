@@ -78,6 +78,8 @@ func (b *batch) unlessPoison(c *chain, err error) error {
 // reasonOf tells an error that concerns one run alone, and why.
 func reasonOf(err error) (reason harness.Reason, alone bool) {
 	switch {
+	case errors.Is(err, events.ErrNewer): // held until a newer program takes the partition
+		return "", false
 	case errors.Is(err, store.ErrConflict):
 		return harness.ReasonStoreConflict, true
 	case errors.Is(err, harness.ErrBrokenInvariant), errors.Is(err, errUnreadable):

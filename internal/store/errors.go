@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"runledger/internal/events"
 )
 
 // What a caller tells apart. Everything that is none of these is a fault of the
@@ -23,10 +25,6 @@ var (
 	// ErrBehind says that the store stands before the fact from which it was to
 	// go on; see [BehindError].
 	ErrBehind = errors.New("store is behind")
-
-	// ErrNewerLayout says that a newer version of this program wrote the run.
-	// This one must not touch it.
-	ErrNewerLayout = errors.New("store holds a newer layout")
 )
 
 // BehindError says that the store has lost writes and where it stands now, 0
@@ -95,7 +93,7 @@ func checkVersion(v string) error {
 		return nil
 	}
 	if version, err := strconv.ParseUint(v, 10, 32); err == nil && version > 1 {
-		return fmt.Errorf("%w: want version %s, got %d; use the newer program", ErrNewerLayout, layoutVersion, version)
+		return fmt.Errorf("layout of the store: want version %s, got %d: %w", layoutVersion, version, events.ErrNewer)
 	}
 	return conflict("field v: want version %s", layoutVersion)
 }

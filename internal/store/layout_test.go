@@ -380,7 +380,7 @@ func TestANewerLayoutIsRefusedByNameAndLeftAsItIs(t *testing.T) {
 			before := maps.Clone(raw.HGetAll(t.Context(), key).Val())
 			wantNewer := func(err error) {
 				t.Helper()
-				if !errors.Is(err, store.ErrNewerLayout) || !strings.Contains(fmt.Sprint(err), "want version 1, got 2") {
+				if !errors.Is(err, events.ErrNewer) || !strings.Contains(fmt.Sprint(err), "want version 1, got 2") {
 					t.Errorf("got %v, want that version 2 is refused by name", err)
 				}
 			}

@@ -10,7 +10,7 @@ import (
 )
 
 // LoadRuns reads runs, in one pipeline: for each the run, nil if the store has
-// none, or an error (ErrConflict, ErrNewerLayout, ErrUnavailable). A run comes
+// none, or an error (ErrConflict, events.ErrNewer, ErrUnavailable). A run comes
 // with its open calls, without bytes, as it was at one instant.
 func (s *Store) LoadRuns(ctx context.Context, runIDs []string) ([]*harness.Run, []error) {
 	runs, errs := make([]*harness.Run, len(runIDs)), make([]error, len(runIDs))
@@ -39,7 +39,7 @@ func (s *Store) LoadRuns(ctx context.Context, runIDs []string) ([]*harness.Run, 
 }
 
 // Record reads one record with all its bytes, nil if the store has none. The
-// error is ErrConflict, ErrNewerLayout or ErrUnavailable.
+// error is ErrConflict, events.ErrNewer or ErrUnavailable.
 func (s *Store) Record(ctx context.Context, runID, toolCallID string) (*harness.Record, error) {
 	key, err := s.keys.record(runID, toolCallID)
 	if err != nil {
@@ -61,7 +61,7 @@ const (
 
 // Completed reads all settled calls of a run, without bytes, in order of
 // reservation. A call whose record is not there (any more) comes with RunID,
-// ToolCallID and Call alone. The error is ErrConflict, ErrNewerLayout,
+// ToolCallID and Call alone. The error is ErrConflict, events.ErrNewer,
 // ErrUnavailable, or a *BehindError where the store has lost the run or a part
 // of its list: it must then be projected first. After the run's ExpiresAt there
 // is nothing to read, and that is no loss; a caller does not ask then.

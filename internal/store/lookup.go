@@ -24,7 +24,7 @@ type Loaded struct {
 	Operation   *harness.ModelOperation
 	RunSequence uint64
 
-	// ErrConflict or ErrNewerLayout, of this run alone; or ErrBehind, where the
+	// ErrConflict or events.ErrNewer, of this run alone; or ErrBehind, where the
 	// store has lost the record or operations of the run, so that it cannot say
 	// that there was none: the run must then be written anew from its facts.
 	Err error

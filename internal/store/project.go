@@ -61,7 +61,7 @@ func (s stage) name() string {
 
 // Project brings the store to where the runs are, in one pipeline. It gives one
 // error for each projection: nil (the run stands at Run.Sequence or further, or
-// has expired), a *BehindError, ErrConflict, ErrNewerLayout or ErrUnavailable.
+// has expired), a *BehindError, ErrConflict, events.ErrNewer or ErrUnavailable.
 // Projecting the same again is harmless.
 func (s *Store) Project(ctx context.Context, projections []Projection) []error {
 	errs := make([]error, len(projections))
