@@ -81,7 +81,7 @@ func runDemo(ctx context.Context, o demoOptions, out, progress io.Writer) error 
 	if o.json {
 		announce = progress
 	}
-	fmt.Fprintf(announce, "%s, and %s\n", l.nats.Kind(), l.redis.Kind())
+	fmt.Fprintf(announce, "%s at %s, and %s at %s\n", l.nats.Kind(), l.nats.Addr(), l.redis.Kind(), l.redis.Addr())
 	report, err := play(ctx, l, o, transcripts, executor, started, out, progress)
 	if errors.Is(err, syscall.EPIPE) {
 		err = nil // whoever read has had enough; what was found still counts

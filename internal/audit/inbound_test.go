@@ -61,8 +61,8 @@ func TestEveryEventHasExactlyOneAnswer(t *testing.T) {
 			p.refuse("r", 2, events.CodeRunNotFound)
 		}, nil},
 		{"what is no event stands alone", func(p *tape) {
-			p.in = append(p.in, &nats.Msg{Subject: "p.q.part.3.in.agent.a.r.tool.call", Data: []byte("x")})
-			p.in = append(p.in, &nats.Msg{Subject: "p.q.part.3.in.agent.a.r.tool.call", Data: []byte("x")})
+			garbage := &nats.Msg{Subject: "p.q.part.3.in.agent.a.r.tool.call", Data: []byte("x")}
+			p.in = append(p.in, garbage, garbage)
 			p.keep(1, "UNDECODABLE")
 		}, []string{`event 2 of IN on "p.q.part.3.in.agent.a.r.tool.call" has no answer`}},
 		{"both", func(p *tape) { p.ask("r", "e"); p.keep(1, "X"); p.refuse("r", 1, events.CodeRunNotFound) },
