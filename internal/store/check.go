@@ -19,7 +19,7 @@ import (
 const canaryLife = time.Minute
 
 // commands are all that the store uses, those of the script included.
-const commands = "INFO, HELLO, PING, EVALSHA, EVAL, SCRIPT LOAD, TIME, EXISTS, DEL, PEXPIREAT, HSET, HDEL, HLEN, HMGET, HGETALL, LLEN, LRANGE and RPUSH"
+const commands = "INFO, HELLO, PING, EVALSHA, EVAL, TIME, EXISTS, DEL, PEXPIREAT, HSET, HDEL, HLEN, HMGET, HGETALL, LLEN, LRANGE and RPUSH"
 
 // Check tries, at start, what the store will need: that the server forgets
 // nothing by itself, and that the script and all other commands run, on keys of

@@ -57,7 +57,8 @@ type encoder struct {
 
 func (e *encoder) add(name string, value any) { e.args = append(e.args, name, value) }
 
-// encode adds the fields of the parts that are not zero.
+// encode adds the fields of the parts that are not zero. What it adds points to
+// where the values lie, so they must stand until the command is sent.
 func encode[T any](e *encoder, table []field[T], parts part, from *T) {
 	for i := range table {
 		if f := &table[i]; f.part&parts != 0 {
@@ -73,19 +74,19 @@ func (e *encoder) value(name string, at any) any {
 	switch v := at.(type) {
 	case *string:
 		if *v != "" {
-			return *v
+			return v
 		}
 	case *int:
 		if *v != 0 {
-			return int64(*v)
+			return v
 		}
 	case *int64:
 		if *v != 0 {
-			return *v
+			return v
 		}
 	case *uint64:
 		if *v != 0 {
-			return *v
+			return v
 		}
 	case *bool:
 		if *v {
@@ -141,8 +142,12 @@ func text(value any) string {
 		return v
 	case int64:
 		return strconv.FormatInt(v, 10)
-	case uint64:
-		return strconv.FormatUint(v, 10)
+	case *string:
+		return *v
+	case *int64:
+		return strconv.FormatInt(*v, 10)
+	case *uint64:
+		return strconv.FormatUint(*v, 10)
 	}
 	panic(fmt.Sprintf("store: a field of an object is written as %T", value))
 }

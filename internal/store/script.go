@@ -51,16 +51,12 @@ func (c *scriptCall) reply() (string, error) {
 	return reply, classify(err)
 }
 
-// evaluate carries the calls in one pipeline, with the script at its head: a
-// server that has just started does not know it, and a pipeline cannot fall
-// back. In a cluster the head would reach one node of several; so there, and
-// where somebody empties the script cache in between, the calls that no server
-// knew the script for, and so have not run, are sent once more with its text.
+// evaluate carries the calls in one pipeline. A server that has just started,
+// or taken over, does not know the script, and a pipeline cannot fall back: the
+// calls that it did not know the script for, and so have not run, are sent once
+// more with its text, in their order.
 func (s *Store) evaluate(ctx context.Context, calls []*scriptCall) {
-	cmds := make([]redis.Cmder, 0, len(calls)+1)
-	if !s.cluster && len(calls) > 0 {
-		cmds = append(cmds, redis.NewStringCmd(ctx, "SCRIPT", "LOAD", projectScript))
-	}
+	cmds := make([]redis.Cmder, 0, len(calls))
 	for _, c := range calls {
 		cmds = append(cmds, c.command(ctx, "EVALSHA", projectSHA))
 	}

@@ -9,9 +9,8 @@ import (
 // Store is a client of the projection. It is safe for use by several
 // goroutines. Only [Store.Project] writes.
 type Store struct {
-	client  redis.UniversalClient
-	cluster bool
-	keys    keys
+	client redis.UniversalClient
+	keys   keys
 }
 
 // New uses a client that somebody else made, and takes it over: Close closes
@@ -22,8 +21,7 @@ func New(client redis.UniversalClient, keyPrefix string, allowColon bool) (*Stor
 	if err != nil {
 		return nil, err
 	}
-	_, cluster := client.(*redis.ClusterClient)
-	return &Store{client: client, cluster: cluster, keys: keys}, nil
+	return &Store{client: client, keys: keys}, nil
 }
 
 // Ping reports whether the store answers. The error is ErrUnavailable.
