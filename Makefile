@@ -17,6 +17,7 @@ BENCHTIME ?= 1s
 DEMO_ARGS ?=
 SEEDS     ?= 2000
 SEED_BASE ?= 1
+FAULTS    ?= all
 
 GOLANGCI_VERSION := v2.15.0
 CACHE            := $(CURDIR)/.cache
@@ -57,8 +58,14 @@ requirements: ## check docs/requirements.md against the tests that ran last (run
 	@go run -buildvcs=false ./scripts/requirements docs/requirements.md $(TEST_JSON)
 
 .PHONY: sim
-sim: ## play simulated faults (SEEDS=n from SEED_BASE=b on)
-	@SIM_SEEDS=$(SEEDS) SIM_SEED_BASE=$(SEED_BASE) go test -count=1 -timeout=$(TIMEOUT) -v ./internal/processor/sim
+sim: ## find each deliberate fault (FAULTS=all, part of a name, or none), then play seeds with simulated trouble (SEEDS=n from SEED_BASE=b on); SEED=s plays one step by step
+	@go build -buildvcs=false -o $(CACHE)/bin/sim ./scripts/sim
+ifdef SEED
+	@$(CACHE)/bin/sim -seed $(SEED)
+else
+	@[ '$(FAULTS)' = none ] || SIM_FAULTS='$(FAULTS)' go test -count=1 -timeout=$(TIMEOUT) -v ./internal/processor/sim/faults
+	@$(CACHE)/bin/sim -seeds $(SEEDS) -base $(SEED_BASE)
+endif
 
 .PHONY: race
 race: ## run all tests with the race detector

@@ -113,6 +113,15 @@ func (r *Run) Used() events.Usage {
 	return used
 }
 
+// Settled gives how many calls have settled.
+func (r *Run) Settled() int {
+	n := int64(0)
+	for _, calls := range r.Calls {
+		n += calls
+	}
+	return int(n)
+}
+
 // NextDue gives the earliest instant at which something follows by itself; ok
 // is false for a terminated run.
 func (r *Run) NextDue() (at time.Time, ok bool) {

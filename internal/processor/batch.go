@@ -39,9 +39,12 @@ func (b *batch) run(ctx context.Context) error {
 	if err := b.dispatchAll(ctx); err != nil {
 		return err
 	}
+	reserved := 0
 	for _, c := range b.chains {
+		reserved += len(c.run.reserved)
 		c.run.rest()
 	}
+	b.w.hot.boundIDs(reserved)
 	return nil
 }
 

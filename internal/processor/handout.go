@@ -20,7 +20,7 @@ func (b *batch) setTimers(ctx context.Context) error {
 	var timers []Pending
 	for _, c := range b.chains {
 		h := c.run
-		b.setTimer(h)
+		b.setTimer(c)
 		if h.schedule.IsZero() {
 			continue
 		}
@@ -38,8 +38,8 @@ func (b *batch) setTimers(ctx context.Context) error {
 // setTimer decides whether the run needs a schedule: it has none that is known,
 // the known one has fired, or something is due earlier. A call thus costs no
 // timer of its own while an earlier one stands.
-func (b *batch) setTimer(h *hotRun) {
-	run := h.state.Run
+func (b *batch) setTimer(c *chain) {
+	h, run := c.run, c.run.state.Run
 	if run == nil {
 		return
 	}
@@ -47,7 +47,11 @@ func (b *batch) setTimer(h *hotRun) {
 	if !ok {
 		return
 	}
-	stands := run.TimerAt.After(b.w.cfg.Clock()) && !due.Before(run.TimerAt)
+	now := harness.Now(b.w.cfg.Clock(), run, nil)
+	if c.now.After(now) {
+		now = c.now // a tick says that its instant has passed, however slow our clock is
+	}
+	stands := run.TimerAt.After(now) && !due.Before(run.TimerAt)
 	if stands && !h.makeGood {
 		return
 	}

@@ -26,6 +26,7 @@ type hotRun struct {
 	reserved   []*harness.Record                  // calls reserved since the batch began, with their requests
 	schedule   time.Time                          // a timer to set; zero for none
 	complete   bool                               // state.Records holds every record of the run
+	used       usedIDs                            // by the run, where all are known
 	completed  bool                               // state.Completed has been loaded for this step
 
 	failed   error // why the store cannot take this run; its calls are not dispatched
@@ -61,7 +62,7 @@ func (h *hotRun) missing(need harness.Need) []store.Ref {
 	}
 	var refs []store.Ref
 	for _, id := range need.ToolCallIDs {
-		if _, ok := h.state.Records[id]; !ok {
+		if _, ok := h.state.Records[id]; !ok && !h.used.isNew(id) {
 			refs = append(refs, store.Ref{RunID: h.id, ToolCallID: id})
 		}
 	}
@@ -103,10 +104,13 @@ func (h *hotRun) apply(f *events.Fact, at harness.Stored, request, raw []byte) e
 	if err != nil {
 		return err
 	}
-	h.complete = h.complete || first
+	if first {
+		h.complete, h.used = true, usedIDs{}
+	}
 	h.completed = false
 	switch p := f.Payload.(type) {
 	case *events.ToolReserved:
+		h.used.add(p.ToolCallID)
 		record := *touched // the open call stays without bytes
 		record.Request = request
 		h.reserved = append(h.reserved, &record)
@@ -163,24 +167,30 @@ func (h *hotRun) projection() store.Projection {
 
 // rest forgets what only the batch at hand needed.
 func (h *hotRun) rest() {
+	if run := h.state.Run; run != nil {
+		h.projected = run.Sequence // or it has expired by our clock, and the store is not told
+	}
 	h.state.Records, h.state.Operations, h.state.Completed = nil, nil, nil
 	h.complete, h.completed, h.makeGood = false, false, false
 	h.changes, h.operations, h.reserved, h.schedule = nil, nil, nil, time.Time{}
 }
 
 // hotRuns holds the runs that were used last.
-type hotRuns struct{ cache *lru.LRU[string, *hotRun] }
+type hotRuns struct {
+	cache *lru.LRU[string, *hotRun]
+	ids   int // that are known of them, at most; see boundIDs
+}
 
 func newHotRuns(size int) hotRuns {
 	cache, err := lru.NewLRU[string, *hotRun](size, nil)
 	if err != nil {
 		panic(err) // size is checked by Config.Validate
 	}
-	return hotRuns{cache}
+	return hotRuns{cache: cache}
 }
 
 // get gives the run, empty and not loaded if it is not held.
-func (h hotRuns) get(id string) *hotRun {
+func (h *hotRuns) get(id string) *hotRun {
 	if run, ok := h.cache.Get(id); ok {
 		return run
 	}
@@ -189,4 +199,4 @@ func (h hotRuns) get(id string) *hotRun {
 	return run
 }
 
-func (h hotRuns) drop(id string) { h.cache.Remove(id) }
+func (h *hotRuns) drop(id string) { h.cache.Remove(id) }

@@ -108,7 +108,7 @@ func (b *batch) catchUp(ctx context.Context, h *hotRun) error {
 	}
 	if last != nil && last.Sequence >= from {
 		b.w.cfg.Metrics.catchUps.Inc()
-		err := b.w.cfg.History.From(ctx, filter, from, func(m stream.Message) error { return b.replay(ctx, h, m) })
+		err := b.w.cfg.History.From(ctx, filter, from, func(m stream.Message) error { return b.recovery().replay(ctx, h, m) })
 		if err != nil {
 			return err
 		}
@@ -153,56 +153,14 @@ func (b *batch) lastFact(ctx context.Context, h *hotRun) (filter string, last *s
 	return filter, nil, nil
 }
 
-// replay applies one stored fact, with the bytes of the event that caused it.
-func (b *batch) replay(ctx context.Context, h *hotRun, m stream.Message) error {
-	f, digest, err := events.DecodeFact(b.w.cfg.Subjects, m.Subject, m.Header, m.Data)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errUnreadable, err)
-	}
-	var request, raw []byte
-	switch p := f.Payload.(type) {
-	case *events.ToolReserved:
-		request, _, err = b.causeBytes(ctx, f.Cause.Sequence)
-	case *events.ToolSettled:
-		if p.RawStored {
-			_, raw, err = b.causeBytes(ctx, f.Cause.Sequence)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	return h.apply(f, harness.Stored{Sequence: m.Sequence, Digest: digest}, request, raw)
-}
-
-// causeBytes reads the request or raw response of an inbound event again.
-func (b *batch) causeBytes(ctx context.Context, sequence uint64) (request, raw []byte, err error) {
-	in, err := b.cause(ctx, sequence)
-	if errors.Is(err, stream.ErrNotFound) {
-		b.w.cfg.Log.Warn().Uint64("sequence", sequence).Msg("event has aged out; its bytes are lost to the record")
-		return nil, nil, nil
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	if result, ok := in.Payload.(*events.ToolResult); ok {
-		raw = result.Result
-	}
-	return in.Data, raw, nil
+// recovery makes runs again from their facts.
+func (b *batch) recovery() Recovery {
+	return Recovery{Subjects: b.w.cfg.Subjects, History: b.w.cfg.History, Log: b.w.cfg.Log}
 }
 
 // cause reads an inbound event again.
 func (b *batch) cause(ctx context.Context, sequence uint64) (*events.Inbound, error) {
-	m, err := b.w.cfg.History.Inbound(ctx, sequence)
-	if err != nil {
-		return nil, fmt.Errorf("read event %d: %w", sequence, err)
-	}
-	in, err := events.Decode(b.w.cfg.Subjects, events.Message{
-		Subject: m.Subject, Header: m.Header, Data: m.Data, Sequence: m.Sequence, Time: m.Time,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("%w: event %d: %w", errUnreadable, sequence, err)
-	}
-	return in, nil
+	return b.recovery().cause(ctx, sequence)
 }
 
 // loadRecords reads the records and operations that the chains' events name. A store that
@@ -284,13 +242,14 @@ func (b *batch) loadCompleted(ctx context.Context, needy []*chain) error {
 		}
 		if !b.w.cfg.Clock().Before(c.run.state.Run.ExpiresAt) {
 			c.run.completed = true // its records have expired, whatever the store still has
+			c.begun = false        // and the event was perhaps begun before they did
 			continue
 		}
 		completed, err := b.w.cfg.Store.Completed(ctx, c.run.id)
 		switch {
-		case err == nil:
+		case err == nil && len(completed) == c.run.state.Run.Settled():
 			c.run.state.Completed, c.run.completed = completed, true
-		case errors.Is(err, store.ErrBehind):
+		case err == nil, errors.Is(err, store.ErrBehind): // it may have fallen back since it was projected
 			b.rewrite(c)
 		default:
 			if err := b.unlessPoison(c, err); err != nil {

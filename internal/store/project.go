@@ -253,7 +253,7 @@ func (p *Projection) check() error {
 			reserved++
 		}
 	}
-	if p.From == 0 && (settled != settledCalls(run) || reserved != len(run.Open)) {
+	if p.From == 0 && (settled != run.Settled() || reserved != len(run.Open)) {
 		return errors.New("written anew: want every settled and every open call of the run, got " +
 			strconv.Itoa(settled) + " and " + strconv.Itoa(reserved))
 	}
@@ -263,14 +263,6 @@ func (p *Projection) check() error {
 // settles reports whether a call settles after From.
 func (p *Projection) settles() bool {
 	return slices.ContainsFunc(p.Records, func(c RecordChange) bool { return c.Settled })
-}
-
-func settledCalls(run *harness.Run) int {
-	n := int64(0)
-	for _, calls := range run.Calls {
-		n += calls
-	}
-	return int(n)
 }
 
 func (c *RecordChange) check(p *Projection) error {

@@ -2,182 +2,74 @@ package sim
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
-	"strconv"
-	"strings"
+	"time"
 
 	"runledger/internal/harness"
 	"runledger/internal/store"
 )
 
-var errStoreDown = errors.New("simulated store is down")
-
-// records is the simulated store: what the script in internal/store does, over
-// maps.
-type records struct {
-	runs map[string]*storedRun
-}
-
-type storedRun struct {
-	run   harness.Run
-	calls map[string]harness.Record
-	ops   map[string]harness.ModelOperation
-	done  []string        // "<call> <tool call id>"
-	used  map[string]bool // tool call ids
-}
-
-func newRecords() *records { return &records{runs: make(map[string]*storedRun)} }
-
-func (r *records) clone() *records {
-	out := newRecords()
-	for id, s := range r.runs {
-		out.runs[id] = &storedRun{run: cloneRun(&s.run), calls: maps.Clone(s.calls), ops: maps.Clone(s.ops), done: slices.Clone(s.done), used: maps.Clone(s.used)}
-	}
-	return out
-}
-
-func cloneRun(r *harness.Run) harness.Run {
-	out := *r
-	out.Usage.CallsByTool = maps.Clone(r.Usage.CallsByTool)
-	out.Calls = maps.Clone(r.Calls)
-	out.Recent = slices.Clone(r.Recent)
-	out.Open = make([]*harness.Record, len(r.Open))
-	for i, c := range r.Open {
-		open := *c
-		out.Open[i] = &open
-	}
-	return out
-}
-
-// project takes one run from the fact at which it stands to a later one.
-func (r *records) project(p store.Projection) error {
-	s := r.runs[p.Run.ID]
-	stands := uint64(0)
-	if s != nil {
-		stands = s.run.Sequence
-	}
-	switch {
-	case stands > p.Run.Sequence, stands == p.Run.Sequence && p.From > 0:
-		return nil
-	case stands < p.From:
-		return store.ErrBehind
-	case stands > p.From && p.From > 0:
-		return nil // another owner went on; it will go on from there
-	}
-	if p.From > 0 && s.lost(p) {
-		delete(r.runs, p.Run.ID)
-		return store.ErrBehind
-	}
-	if s == nil || p.From == 0 {
-		s = &storedRun{calls: make(map[string]harness.Record), ops: make(map[string]harness.ModelOperation), used: make(map[string]bool)}
-		r.runs[p.Run.ID] = s
-	}
-	for _, change := range p.Records {
-		s.change(change)
-	}
-	for _, op := range p.Operations {
-		s.operation(*op)
-	}
-	s.run = cloneRun(p.Run)
-	return nil
-}
-
-// operation keeps the causes that a caller did not know.
-func (s *storedRun) operation(op harness.ModelOperation) {
-	before := s.ops[op.ID]
-	if op.Granted.ID == "" {
-		op.Granted = before.Granted
-	}
-	if op.Reported.ID == "" {
-		op.Reported = before.Reported
-	}
-	s.ops[op.ID] = op
-}
-
-// lost reports whether a record is gone that a projection would settle.
-func (s *storedRun) lost(p store.Projection) bool {
-	return slices.ContainsFunc(p.Records, func(c store.RecordChange) bool {
-		_, there := s.calls[c.Record.ToolCallID]
-		return !there && !c.Reserved
-	})
-}
-
-func (s *storedRun) change(c store.RecordChange) {
-	s.used[c.Record.ToolCallID] = true
-	before, exists := s.calls[c.Record.ToolCallID]
-	after := *c.Record
-	if exists && !c.Reserved {
-		after.Request = before.Request
-	}
-	s.calls[after.ToolCallID] = after
-	if c.Settled {
-		s.done = append(s.done, strconv.FormatUint(after.Call, 10)+" "+after.ToolCallID)
-	}
-}
-
-// loseOne removes one record of one run, and nothing else.
-func (r *records) loseOne(random *rand.Rand) {
-	for _, id := range slices.Sorted(maps.Keys(r.runs)) {
-		calls := slices.Sorted(maps.Keys(r.runs[id].calls))
-		if len(calls) > 0 && random.IntN(3) == 0 {
-			delete(r.runs[id].calls, calls[random.IntN(len(calls))])
-			return
-		}
-	}
-}
-
-// storeEnter fails while the store is down.
-func (p *ports) storeEnter() error {
-	if err := p.enter(); err != nil {
+// storeEnter fails while the store is down. What the process's clock showed
+// before is no excuse for what it does after it.
+func (t *tenure) storeEnter() error {
+	if err := t.enter(); err != nil {
 		return err
 	}
-	if p.w.storeDown || p.w.chance(p.w.faults.StoreError) {
-		return errStoreDown
+	t.batch.Earliest = time.Time{}
+	if t.w.storeDown || t.w.chance(t.w.faults.StoreError) {
+		t.w.counts[StoreErrors]++
+		t.w.tell("%s has no answer from the store", t.process.name)
+		return fmt.Errorf("simulated: %w", store.ErrUnavailable)
 	}
 	return nil
 }
 
 // LoadRuns implements processor.Store.
-func (p *ports) LoadRuns(_ context.Context, ids []string) ([]*harness.Run, []error) {
+func (t *tenure) LoadRuns(_ context.Context, ids []string) ([]*harness.Run, []error) {
 	runs, errs := make([]*harness.Run, len(ids)), make([]error, len(ids))
-	err := p.storeEnter()
+	err := t.storeEnter()
 	for i, id := range ids {
 		if errs[i] = err; err != nil {
 			continue
 		}
-		if s := p.w.records.runs[id]; s != nil {
-			run := cloneRun(&s.run)
-			runs[i] = &run
+		if s := t.w.records.get(id, t.w.clock); s != nil && s.run != nil {
+			runs[i] = cloneRun(s.run)
 		}
+		t.w.tell("%s loads %s, and the store stands at %d", t.process.name, id, t.w.records.runs[id].sequence())
 	}
 	return runs, errs
 }
 
 // Load implements processor.Store.
-func (p *ports) Load(_ context.Context, refs []store.Ref) ([]store.Loaded, error) {
-	if err := p.storeEnter(); err != nil {
+func (t *tenure) Load(_ context.Context, refs []store.Ref) ([]store.Loaded, error) {
+	if err := t.storeEnter(); err != nil {
 		return nil, err
 	}
 	loaded := make([]store.Loaded, len(refs))
 	for i, ref := range refs {
-		s := p.w.records.runs[ref.RunID]
-		if s == nil {
-			continue
-		}
-		loaded[i].RunSequence = s.run.Sequence
-		if op, ok := s.ops[ref.OperationID]; ok {
-			loaded[i].Operation = &op
-		}
-		if record, ok := s.calls[ref.ToolCallID]; ok {
-			loaded[i].Record = light(record)
-		} else if s.used[ref.ToolCallID] {
-			loaded[i].Err = store.ErrBehind
+		if s := t.w.records.get(ref.RunID, t.w.clock); s != nil {
+			loaded[i] = s.load(ref)
 		}
 	}
 	return loaded, nil
+}
+
+// load answers for one record or operation. What is not there is no answer where
+// the run says that more was.
+func (s *storedRun) load(ref store.Ref) store.Loaded {
+	l := store.Loaded{RunSequence: s.sequence()}
+	if record, ok := s.calls[ref.ToolCallID]; ok && ref.ToolCallID != "" {
+		l.Record = light(record)
+		return l
+	}
+	if s.used[ref.ToolCallID] || len(s.ops)+len(s.used) < s.held {
+		l.Err = store.ErrBehind
+	} else if op, ok := s.ops[ref.OperationID]; ok {
+		l.Operation = &op
+	}
+	return l
 }
 
 func light(r harness.Record) *harness.Record {
@@ -186,38 +78,87 @@ func light(r harness.Record) *harness.Record {
 }
 
 // Completed implements processor.Store.
-func (p *ports) Completed(_ context.Context, id string) ([]harness.Record, error) {
-	if err := p.storeEnter(); err != nil {
+func (t *tenure) Completed(_ context.Context, id string) ([]harness.Record, error) {
+	if err := t.storeEnter(); err != nil {
 		return nil, err
 	}
-	s := p.w.records.runs[id]
-	if s == nil {
-		return nil, nil
+	s := t.w.records.get(id, t.w.clock)
+	if s.sequence() == 0 || len(s.done) < s.listed {
+		return nil, store.ErrBehind
 	}
-	var completed []harness.Record
+	found := make([]harness.Record, 0, len(s.done))
 	for _, entry := range s.done {
-		_, id, _ := strings.Cut(entry, " ")
-		if record, ok := s.calls[id]; ok {
-			completed = append(completed, *light(record))
+		if record, ok := s.calls[entry.id]; ok {
+			found = append(found, *light(record))
+		} else {
+			found = append(found, harness.Record{RunID: id, ToolCallID: entry.id, Call: entry.call})
 		}
 	}
-	slices.SortFunc(completed, func(a, b harness.Record) int { return int(a.Call) - int(b.Call) })
-	return completed, nil
+	slices.SortFunc(found, func(a, b harness.Record) int { return int(a.Call) - int(b.Call) })
+	return found, nil
 }
 
 // Project implements processor.Store.
-func (p *ports) Project(_ context.Context, projections []store.Projection) []error {
+func (t *tenure) Project(_ context.Context, projections []store.Projection) []error {
+	w := t.w
 	errs := make([]error, len(projections))
-	err := p.storeEnter()
-	for i, projection := range projections {
-		if errs[i] = err; err == nil {
-			errs[i] = p.w.records.project(projection)
+	err := t.storeEnter()
+	for i := range projections {
+		if errs[i] = err; err != nil {
+			continue
+		}
+		p := &projections[i]
+		before := w.records.get(p.Run.ID, w.clock).sequence()
+		var wrote bool
+		wrote, errs[i] = w.records.project(p, w.clock)
+		w.tell("%s projects %s from %d to %d; the store stood at %d: %v", t.process.name, p.Run.ID, p.From, p.Run.Sequence, before, result(wrote, errs[i]))
+		if wrote {
+			w.counts[Projections]++
+			w.judgeProjection(p, before)
 		}
 	}
-	if err == nil && p.w.chance(p.w.faults.StoreLostReply) {
+	if err == nil && w.chance(w.faults.StoreLostReply) {
+		w.tell("%s has no answer", t.process.name)
 		for i := range errs {
-			errs[i] = errStoreDown
+			errs[i] = fmt.Errorf("simulated: %w", store.ErrUnavailable)
 		}
 	}
 	return errs
+}
+
+func result(wrote bool, err error) string {
+	switch {
+	case err != nil:
+		return err.Error()
+	case wrote:
+		return "written"
+	}
+	return "nothing to write"
+}
+
+// loseKey removes one key of one run, and nothing else.
+func (w *world) loseKey() {
+	if len(w.records.runs) == 0 {
+		return
+	}
+	ids := slices.Sorted(maps.Keys(w.records.runs))
+	id := ids[w.random.IntN(len(ids))]
+	s := w.records.runs[id]
+	var what string
+	switch n := w.random.IntN(4); {
+	case n == 0 && len(s.done) > 0:
+		s.done, what = nil, "the list of completed calls"
+	case n == 1 && len(s.ops)+len(s.used) > 0:
+		s.ops, s.used, what = map[string]harness.ModelOperation{}, map[string]bool{}, "operations and ids"
+	case n > 1 && len(s.calls) > 0:
+		calls := slices.Sorted(maps.Keys(s.calls))
+		call := calls[w.random.IntN(len(calls))]
+		delete(s.calls, call)
+		w.judge.Disturbed(id)
+		what = "the record of " + call
+	default:
+		return
+	}
+	w.counts[LostKeys]++
+	w.tell("somebody removes %s of %s", what, id)
 }

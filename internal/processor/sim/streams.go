@@ -1,114 +1,151 @@
 package sim
 
 import (
-	"context"
 	"strings"
 	"time"
 
-	"runledger/internal/processor"
+	"runledger/internal/processor/sim/judge"
 	"runledger/internal/stream"
 
 	"github.com/nats-io/nats.go"
 )
 
-// log is one simulated stream.
-type log struct{ messages []stream.Message }
-
-func (l *log) append(subject string, header nats.Header, data []byte, at time.Time) uint64 {
-	sequence := uint64(len(l.messages) + 1)
-	l.messages = append(l.messages, stream.Message{Subject: subject, Header: header, Data: data, Sequence: sequence, Time: at})
-	return sequence
+// log is one simulated stream. The run stands at one place in the subjects of
+// RUNS, the only stream that is read by filter.
+type log struct {
+	messages []stream.Message
+	last     map[string]int   // index of the last message, by subject
+	byRun    map[string][]int // indices
 }
 
-// last gives the last message under a filter.
-func (l *log) last(filter string) *stream.Message {
-	for i := len(l.messages) - 1; i >= 0; i-- {
-		if matches(filter, l.messages[i].Subject) {
-			return &l.messages[i]
+func newLog() log { return log{last: make(map[string]int), byRun: make(map[string][]int)} }
+
+func (l *log) append(subject string, header nats.Header, data []byte, at time.Time) stream.Message {
+	n := len(l.messages)
+	m := stream.Message{Subject: subject, Header: header, Data: data, Sequence: uint64(n + 1), Time: at}
+	l.messages = append(l.messages, m)
+	l.last[subject] = n
+	run := tokenOf(subject, 3)
+	l.byRun[run] = append(l.byRun[run], n)
+	return m
+}
+
+// lastOf gives the last message under a filter.
+func (l *log) lastOf(filter string) *stream.Message {
+	if !strings.HasSuffix(filter, ".>") {
+		if n, ok := l.last[filter]; ok {
+			return &l.messages[n]
+		}
+		return nil
+	}
+	indices := l.byRun[tokenOf(filter, 3)]
+	for i := len(indices) - 1; i >= 0; i-- {
+		if m := &l.messages[indices[i]]; matches(filter, m.Subject) {
+			return m
 		}
 	}
 	return nil
+}
+
+// under gives the messages under a filter from a sequence on.
+func (l *log) under(filter string, from uint64) []stream.Message {
+	var found []stream.Message
+	for _, n := range l.byRun[tokenOf(filter, 3)] {
+		if m := l.messages[n]; m.Sequence >= from && matches(filter, m.Subject) {
+			found = append(found, m)
+		}
+	}
+	return found
 }
 
 // matches reports whether a subject is under a filter with * and a final >.
 func matches(filter, subject string) bool {
-	want, have := strings.Split(filter, "."), strings.Split(subject, ".")
-	for i, token := range want {
+	for {
+		want, filterRest, moreFilter := strings.Cut(filter, ".")
+		have, subjectRest, moreSubject := strings.Cut(subject, ".")
 		switch {
-		case token == ">":
-			return len(have) > i
-		case i >= len(have), token != "*" && token != have[i]:
+		case want == ">":
+			return true
+		case want != "*" && want != have:
 			return false
+		case !moreFilter || !moreSubject:
+			return moreFilter == moreSubject
+		}
+		filter, subject = filterRest, subjectRest
+	}
+}
+
+// tokenOf gives the i-th token of a subject, empty where it has none.
+func tokenOf(subject string, i int) string {
+	for ; i > 0; i-- {
+		_, rest, more := strings.Cut(subject, ".")
+		if !more {
+			return ""
+		}
+		subject = rest
+	}
+	token, _, _ := strings.Cut(subject, ".")
+	return token
+}
+
+// publish is the simulated server: it stores a message if the expectation holds.
+// batch is that of the process that publishes.
+func (w *world) publish(msg *nats.Msg, expect stream.Expect, batch judge.Batch) (uint64, error) {
+	kind := tokenOf(msg.Subject, 1)
+	if kind == "timer" {
+		return w.schedule(msg, batch.Process)
+	}
+	l := w.stream(kind)
+	if filter, sequence, fenced := expect.Fence(msg.Subject); fenced {
+		last := uint64(0)
+		if m := l.lastOf(filter); m != nil {
+			last = m.Sequence
+		}
+		if last != sequence {
+			w.tell("%s is refused %s", batch.Process, msg.Subject)
+			return 0, stream.ErrStale
 		}
 	}
-	return len(want) == len(have)
+	m := l.append(msg.Subject, msg.Header, msg.Data, w.clock)
+	w.tell("%s stores %s %s", batch.Process, msg.Subject, w.summary(&m))
+	told := judge.Message{Subject: m.Subject, Header: m.Header, Data: m.Data, Sequence: m.Sequence, Time: m.Time}
+	switch kind {
+	case "dispatch":
+		w.judge.Dispatch(told, batch)
+		w.executors.deliver(&m)
+	case "invalid":
+		w.judge.Invalid(told, batch)
+	default:
+		w.judge.Fact(told, batch)
+	}
+	return m.Sequence, nil
 }
 
-// answer is a publish whose outcome the simulated server has decided.
-type answer struct {
-	sequence uint64
-	err      error
+func (w *world) stream(kind string) *log {
+	switch kind {
+	case "dispatch":
+		return &w.dispatch
+	case "invalid":
+		return &w.invalid
+	default:
+		return &w.runs
+	}
 }
 
-// Wait implements processor.Pending.
-func (a answer) Wait(context.Context) (uint64, error) { return a.sequence, a.err }
-
-// ports is what one process of the simulation works with. Once it has crashed
-// every call fails and nothing it does has an effect.
-type ports struct {
-	w       *world
-	crashed bool
-}
-
-// Publish implements processor.Publisher.
-func (p *ports) Publish(msg *nats.Msg, expect stream.Expect) processor.Pending {
-	if err := p.enter(); err != nil {
-		return answer{err: err}
+// summary says in the trace what a message is.
+func (w *world) summary(m *stream.Message) string {
+	if w.trace == nil {
+		return ""
 	}
-	w := p.w
-	if w.chance(w.faults.LostRequest) {
-		if w.chance(0.5) { // it is on its way still, and lands later
-			w.adrift = append(w.adrift, func() { _, _ = w.publish(msg, expect) })
-		}
-		return answer{err: stream.ErrUnanswered}
-	}
-	sequence, err := w.publish(msg, expect)
-	if w.chance(w.faults.LostReply) {
-		return answer{err: stream.ErrUnanswered}
-	}
-	return answer{sequence, err}
-}
-
-// Last implements processor.History.
-func (p *ports) Last(_ context.Context, filter string) (*stream.Message, error) {
-	if err := p.enter(); err != nil {
-		return nil, err
-	}
-	return p.w.runs.last(filter), nil
-}
-
-// From implements processor.History.
-func (p *ports) From(_ context.Context, filter string, sequence uint64, fn func(stream.Message) error) error {
-	if err := p.enter(); err != nil {
-		return err
-	}
-	for _, m := range p.w.runs.messages {
-		if m.Sequence >= sequence && matches(filter, m.Subject) {
-			if err := fn(m); err != nil {
-				return err
-			}
+	var parts []string
+	for _, name := range []string{"ce-sequence", "ce-causationsequence", "ce-decision", "ce-time", "Runledger-Sequence", "Runledger-Reason"} {
+		if values := m.Header[name]; len(values) > 0 {
+			parts = append(parts, strings.TrimPrefix(name, "ce-")+"="+strings.TrimLeft(values[0], "0"))
 		}
 	}
-	return nil
-}
-
-// Inbound implements processor.History.
-func (p *ports) Inbound(_ context.Context, sequence uint64) (stream.Message, error) {
-	if err := p.enter(); err != nil {
-		return stream.Message{}, err
+	data := string(m.Data)
+	if len(data) > 160 {
+		data = data[:160] + "…"
 	}
-	if sequence == 0 || sequence > uint64(len(p.w.in.messages)) {
-		return stream.Message{}, stream.ErrNotFound
-	}
-	return p.w.in.messages[sequence-1], nil
+	return strings.Join(parts, " ") + " " + data
 }
