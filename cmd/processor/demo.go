@@ -22,7 +22,7 @@ const shownTimelines = 3
 
 type demoOptions struct {
 	transcripts, policy string
-	json                bool
+	json, keep          bool
 }
 
 func newDemo() *cobra.Command {
@@ -45,7 +45,8 @@ sentence each) and violation_count.
 A file of transcripts has one run a line: {"run": "…", "messages": […]}, messages
 in the OpenAI chat format.`,
 		Example: `  processor demo
-  processor demo --transcripts runs.jsonl --policy policy.yaml --json`,
+  processor demo --transcripts runs.jsonl --policy policy.yaml --json
+  processor demo --keep`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runDemo(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -53,6 +54,7 @@ in the OpenAI chat format.`,
 	}
 	cmd.Flags().StringVar(&o.transcripts, "transcripts", "", "file of transcripts, JSON lines (default a small one, built in)")
 	cmd.Flags().StringVar(&o.policy, "policy", "", "policy file, YAML (default the airline policy, built in)")
+	cmd.Flags().BoolVar(&o.keep, "keep", false, "keep everything running afterwards, to look into it, until Ctrl-C")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the summary as one JSON object, and nothing else")
 	return cmd
 }
@@ -85,6 +87,10 @@ func runDemo(ctx context.Context, o demoOptions, out, progress io.Writer) error 
 	report, err := play(ctx, l, o, transcripts, executor, started, out, progress)
 	if errors.Is(err, syscall.EPIPE) {
 		err = nil // whoever read has had enough; what was found still counts
+	}
+	if o.keep && err == nil {
+		fmt.Fprintf(progress, "\neverything runs on until Ctrl-C; look into it, for instance with\n  processor replay verify --nats-url %s --redis-addresses %s\n", l.nats.URL(), l.redis.Addr())
+		l.wait(ctx)
 	}
 	if stopErr := l.stop(); err == nil {
 		err = stopErr

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"runledger/internal/harness"
+	"runledger/internal/policy"
+	"runledger/internal/replay"
+	"runledger/internal/store"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+)
+
+type verifyFlags struct {
+	stretchFlags
+	fromSeq     uint64
+	store       string
+	skew        time.Duration
+	differences int
+	policy      string
+	json        bool
+}
+
+func newReplayVerify() *cobra.Command {
+	var f verifyFlags
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Decide the events again and compare every fact; or see what another policy would do",
+		Long: `verify decides the events of the streams again, in memory, at the recorded instants
+and by each run's own policy, and compares every fact byte for byte. It names the
+first fact of a run that was changed, left out or put in, follows the chain of
+digests to its end, and finds events that nothing answered. What cannot be decided
+again is counted by name. It exits with 1 if anything differs.
+
+Nothing follows the last fact of a run, so its digest is compared with what Redis
+has, where that has not expired: --store auto does so if Redis answers, and says
+if it does not; always requires it; never leaves it out.
+
+With --policy FILE it compares nothing: it decides the same events by that policy
+and shows what would have been, by code and by agent. Results of calls that would
+not have been reserved fall away; a call that was refused and would have been
+reserved has no result, and is counted so; a run that was ended and would have
+gone on is counted as GOES_ON.`,
+		Example: `  processor replay verify
+  processor replay verify --since 24h --json
+  processor replay verify --run run-1
+  processor replay verify --since 24h --policy stricter.yaml`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			since, err := f.begin(cmd)
+			if err != nil {
+				return err
+			}
+			if f.policy != "" {
+				return runWhatIf(cmd, f, since)
+			}
+			return runVerify(cmd, f, since)
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().Uint64Var(&f.fromSeq, "from-seq", 0, "only events of the stream IN from this sequence on; earlier ones build state")
+	cmd.Flags().StringVar(&f.store, "store", "auto", "compare the ends of runs with Redis: auto, always or never")
+	cmd.Flags().DurationVar(&f.skew, "clock-skew", replay.DefaultSkew, "by which a processor's clock may be ahead of the server's")
+	cmd.Flags().IntVar(&f.differences, "max-differences", replay.DefaultDifferences, "differences that are shown; all are counted")
+	cmd.Flags().StringVar(&f.policy, "policy", "", "decide by this policy instead, and show what would have been")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print the result as one JSON object")
+	addSettings(cmd.Flags(), replayStoreSettings())
+	return cmd
+}
+
+// begin refuses what cannot be meant together.
+func (f *verifyFlags) begin(cmd *cobra.Command) (replay.Since, error) {
+	at, err := f.check(cmd)
+	if err != nil {
+		return replay.Since{}, err
+	}
+	switch {
+	case f.fromSeq > 0 && !at.IsZero():
+		return replay.Since{}, usageOf(cmd, errors.New("--since and --from-seq: want one of them, got both"))
+	case f.store != "auto" && f.store != "always" && f.store != "never":
+		return replay.Since{}, usageOf(cmd, fmt.Errorf("--store: want auto, always or never, got %.40q", f.store))
+	case f.skew <= 0:
+		return replay.Since{}, usageOf(cmd, fmt.Errorf("--clock-skew: want a positive duration such as 1m, got %v", f.skew))
+	case f.differences < 1:
+		return replay.Since{}, usageOf(cmd, fmt.Errorf("--max-differences: want 1 or more, got %d", f.differences))
+	}
+	return replay.Since{Time: at, Event: f.fromSeq}, nil
+}
+
+func runVerify(cmd *cobra.Command, f verifyFlags, since replay.Since) error {
+	ctx := cmd.Context()
+	c, js, log, err := connectReplay(cmd)
+	if err != nil {
+		return err
+	}
+	defer js.Conn().Close()
+	records, why, err := verifyStore(ctx, c, f.store)
+	if err != nil {
+		return err
+	}
+	if records != nil {
+		defer func() { _ = records.Close() }()
+	}
+	line := newReplayLine(cmd.ErrOrStderr(), "differences")
+	report, err := verifyRuns(ctx, c, js, log, f, since, records, line)
+	line.end()
+	if err != nil {
+		return replayError(err)
+	}
+	if err := writeReport(cmd.OutOrStdout(), report, why, f.json); err != nil {
+		return err
+	}
+	if !report.OK() {
+		return fmt.Errorf("differences: %d", report.DifferenceCount)
+	}
+	return nil
+}
+
+// verifyRuns verifies everything, or the runs that were named, one after the other.
+func verifyRuns(ctx context.Context, c config, js jetstream.JetStream, log zerolog.Logger, f verifyFlags, since replay.Since, records *store.Store, line *replayLine) (*replay.Report, error) {
+	runs := f.runs
+	if len(runs) == 0 {
+		runs = []string{""}
+	}
+	sum := &replay.Report{}
+	for _, run := range runs {
+		streams, err := replay.NewJetStream(js, c.Subjects.Prefix, run, log)
+		if err != nil {
+			return nil, err
+		}
+		cfg := replay.VerifyConfig{
+			Prefix: c.Subjects.Prefix, Streams: streams, Policies: streams,
+			Skew: f.skew, Differences: f.differences, Progress: line.show, Clock: time.Now,
+		}
+		if records != nil {
+			cfg.Store = records
+		}
+		if cfg.Stretch, err = streams.Survey(ctx, c.Subjects.Partitions, since); err != nil {
+			return nil, err
+		}
+		if run != "" && cfg.Stretch.FactsTo == 0 && cfg.Stretch.EventsTo == 0 {
+			return nil, fmt.Errorf("run %s: the streams have nothing of it", run)
+		}
+		report, err := replay.Verify(ctx, cfg)
+		if err != nil {
+			return nil, err
+		}
+		sum.Add(report, f.differences)
+	}
+	return sum, nil
+}
+
+// verifyStore opens Redis to read from; nil, and why, where it is left out.
+func verifyStore(ctx context.Context, c config, want string) (*store.Store, string, error) {
+	if want == "never" {
+		return nil, "left out", nil
+	}
+	records, err := store.Open(store.Config{
+		Addrs: c.Redis.Addresses, Username: c.Redis.Username, Password: c.Redis.Password, KeyPrefix: c.Redis.KeyPrefix, AllowColon: true,
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	if err := records.Ping(ctx); err != nil {
+		_ = records.Close()
+		err = redisError(c, err)
+		if want == "always" {
+			return nil, "", err
+		}
+		return nil, "not compared: " + err.Error(), nil
+	}
+	return records, "", nil
+}
+
+func writeReport(out io.Writer, r *replay.Report, withoutStore string, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(out).Encode(r)
+	}
+	for _, d := range r.Differences {
+		fmt.Fprintln(out, d)
+	}
+	if len(r.Differences) > 0 {
+		if more := r.DifferenceCount - int64(len(r.Differences)); more > 0 {
+			fmt.Fprintf(out, "… and %d more\n", more)
+		}
+		fmt.Fprintln(out)
+	}
+	fmt.Fprintf(out, "facts        %d read, %d decided again and the same", r.Facts, r.Checked)
+	if r.State > 0 {
+		fmt.Fprintf(out, ", %d of earlier events", r.State)
+	}
+	fmt.Fprintf(out, "\nevents       %d, of which %d rightly led to nothing and %d are kept for the operator\n", r.Events, r.Ignored, r.Letters)
+	fmt.Fprintf(out, "runs         %d, of which %d end with run.terminated\n", r.Runs, r.Ended)
+	if s := r.Store; s != nil {
+		fmt.Fprintf(out, "Redis        %d ends the same, %d expired, %d went on since, %d behind, %d missing, %d unreadable\n", s.Compared, s.Expired, s.Further, s.Behind, s.Missing, s.Failed)
+	} else {
+		fmt.Fprintf(out, "Redis        %s\n", withoutStore)
+	}
+	for _, why := range slices.Sorted(maps.Keys(r.Unchecked)) {
+		fmt.Fprintf(out, "not checked  %d %s\n", r.Unchecked[why], why)
+	}
+	_, err := fmt.Fprintf(out, "differences  %d\n", r.DifferenceCount)
+	return err
+}
+
+func runWhatIf(cmd *cobra.Command, f verifyFlags, since replay.Since) error {
+	content, err := readPolicy(f.policy)
+	if err != nil {
+		return err
+	}
+	rules, err := policy.Parse(f.policy, content)
+	if err != nil {
+		return usage(err)
+	}
+	if len(f.runs) > 1 {
+		return usageOf(cmd, fmt.Errorf("--policy: want at most one --run beside it, got %d", len(f.runs)))
+	}
+	c, js, log, err := connectReplay(cmd)
+	if err != nil {
+		return err
+	}
+	defer js.Conn().Close()
+	line := newReplayLine(cmd.ErrOrStderr(), "differences")
+	comparison, err := whatIf(cmd.Context(), c, js, log, f, since, rules, line)
+	line.end()
+	if err != nil {
+		return replayError(err)
+	}
+	if f.json {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(comparison)
+	}
+	return writeComparison(cmd.OutOrStdout(), comparison)
+}
+
+func whatIf(ctx context.Context, c config, js jetstream.JetStream, log zerolog.Logger, f verifyFlags, since replay.Since, rules *harness.Policy, line *replayLine) (*replay.Comparison, error) {
+	run := ""
+	if len(f.runs) == 1 {
+		run = f.runs[0]
+	}
+	streams, err := replay.NewJetStream(js, c.Subjects.Prefix, run, log)
+	if err != nil {
+		return nil, err
+	}
+	stretch, err := streams.Survey(ctx, c.Subjects.Partitions, since)
+	if err != nil {
+		return nil, err
+	}
+	return replay.WhatIf(ctx, replay.WhatIfConfig{Prefix: c.Subjects.Prefix, Streams: streams, Policy: rules, Stretch: stretch, Progress: line.show})
+}

@@ -1,0 +1,40 @@
+package replay
+
+import "context"
+
+// VerifyAndCount verifies, and gives how many runs and events are still held
+// when all has been read.
+func VerifyAndCount(ctx context.Context, cfg VerifyConfig) (report *Report, runs, rest, events int, err error) {
+	v, err := newVerifier(cfg)
+	if err != nil {
+		return nil, 0, 0, 0, err
+	}
+	if err := v.open(ctx); err != nil {
+		return nil, 0, 0, 0, err
+	}
+	if err := v.readFacts(ctx); err != nil {
+		return nil, 0, 0, 0, err
+	}
+	runs, rest = len(v.runs), v.resting.Len()
+	for _, waiting := range v.in.pending {
+		events += len(waiting)
+	}
+	err = v.finish(ctx)
+	return &v.report, runs, rest, events, err
+}
+
+// Book keeps compiled policies over many verifications of the same recording.
+type Book struct{ book *rulebook }
+
+// NewBook keeps what it compiles of these policies.
+func NewBook(p Policies) *Book { return &Book{newRulebook(p)} }
+
+// VerifyBy is Verify with policies that are compiled already.
+func VerifyBy(ctx context.Context, cfg VerifyConfig, b *Book) (*Report, error) {
+	v, err := newVerifier(cfg)
+	if err != nil {
+		return nil, err
+	}
+	v.book = b.book
+	return v.verify(ctx)
+}

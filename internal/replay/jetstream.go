@@ -1,0 +1,265 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"runledger/internal/events"
+	"runledger/internal/stream"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+)
+
+// JetStream reads the streams of an installation: all of it, or one run. It
+// reads only.
+type JetStream struct {
+	js       jetstream.JetStream
+	subjects events.Subjects
+	prefix   string
+	run      string
+	history  *stream.History
+	log      zerolog.Logger
+}
+
+// NewJetStream reads what is below the prefix of all subjects. run limits it to
+// one run; "" is all.
+func NewJetStream(js jetstream.JetStream, prefix, run string, log zerolog.Logger) (*JetStream, error) {
+	subjects, err := events.NewSubjects(prefix)
+	if err != nil {
+		return nil, err
+	}
+	if run != "" && !events.ValidName(run) {
+		return nil, fmt.Errorf("run: want 1 to 128 of A-Z a-z 0-9 _ -, got %.140q", run)
+	}
+	return &JetStream{js: js, subjects: subjects, prefix: prefix, run: run, history: stream.NewHistory(js, log), log: log}, nil
+}
+
+// clockMargin is how far the clocks of two stream leaders may be apart, when a
+// sequence of one stream is looked for by an instant of another.
+const clockMargin = time.Minute
+
+// Survey says which stretch there is to replay from an instant or event on, as
+// the streams stand now.
+func (s *JetStream) Survey(ctx context.Context, partitions int, since Since) (Stretch, error) {
+	var out Stretch
+	in, err := s.js.Stream(ctx, stream.StreamIn)
+	if err != nil {
+		return out, fmt.Errorf("look at stream %s: %w", stream.StreamIn, err)
+	}
+	// Positions first: see Stretch.
+	made := in.CachedInfo().Created.UTC().Format(time.RFC3339Nano)
+	if out.Positions, err = stream.Positions(ctx, s.js, partitions, made); err != nil {
+		return out, err
+	}
+	runs, err := s.js.Stream(ctx, stream.StreamRuns)
+	if err != nil {
+		return out, fmt.Errorf("look at stream %s: %w", stream.StreamRuns, err)
+	}
+	state := runs.CachedInfo().State
+	out.FactsFrom, out.FactsKept, out.FactsEnd = 1, max(state.FirstSeq, 1), state.LastSeq
+	if out.FactsTo, err = s.lastOf(ctx, stream.StreamRuns, s.factFilter()); err != nil {
+		return out, err
+	}
+	info, err := in.Info(ctx)
+	if err != nil {
+		return out, fmt.Errorf("look at stream %s: %w", stream.StreamIn, err)
+	}
+	out.EventsKept = max(info.State.FirstSeq, 1)
+	for _, filter := range s.eventFilters() {
+		last, err := s.lastOf(ctx, stream.StreamIn, filter)
+		if err != nil {
+			return out, err
+		}
+		out.EventsTo = max(out.EventsTo, last)
+	}
+	if out.LettersLost, err = s.lettersLost(ctx); err != nil {
+		return out, err
+	}
+	err = s.begin(ctx, &out, since)
+	return out, err
+}
+
+// lettersLost reports whether an operator has purged dead letters, or they have
+// aged out.
+func (s *JetStream) lettersLost(ctx context.Context) (bool, error) {
+	invalid, err := s.js.Stream(ctx, stream.StreamInvalid)
+	if err != nil {
+		return false, fmt.Errorf("look at stream %s: %w", stream.StreamInvalid, err)
+	}
+	state := invalid.CachedInfo().State
+	return state.LastSeq != state.Msgs, nil
+}
+
+// begin finds where the stretch begins. Facts of its first events were stored
+// after these.
+func (s *JetStream) begin(ctx context.Context, out *Stretch, since Since) error {
+	at := since.Time
+	var err error
+	switch {
+	case since.Event > 0:
+		out.From = since.Event
+		first, err := s.next(ctx, stream.StreamIn, since.Event)
+		if errors.Is(err, stream.ErrNotFound) { // nothing has come since
+			out.FactsFrom = out.FactsEnd + 1
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		at = first.Time
+	case !at.IsZero():
+		if out.From, err = s.SequenceAt(ctx, stream.StreamIn, at); err != nil {
+			return err
+		}
+	default:
+		return nil
+	}
+	out.FactsFrom, err = s.SequenceAt(ctx, stream.StreamRuns, at.Add(-clockMargin))
+	return err
+}
+
+// SequenceAt gives the sequence of the first message that a stream stored at
+// that instant or later; one past its last where there is none.
+func (s *JetStream) SequenceAt(ctx context.Context, name string, at time.Time) (uint64, error) {
+	st, err := s.js.Stream(ctx, name)
+	if err != nil {
+		return 0, fmt.Errorf("look at stream %s: %w", name, err)
+	}
+	low, high := max(st.CachedInfo().State.FirstSeq, 1), st.CachedInfo().State.LastSeq+1
+	for low < high {
+		middle := low + (high-low)/2
+		m, err := s.next(ctx, name, middle)
+		switch {
+		case errors.Is(err, stream.ErrNotFound):
+			high = middle
+		case err != nil:
+			return 0, err
+		case m.Time.Before(at):
+			low = m.Sequence + 1
+		default:
+			high = middle
+		}
+	}
+	return low, nil
+}
+
+// next gives the first message of a stream from a sequence on.
+func (s *JetStream) next(ctx context.Context, name string, sequence uint64) (*jetstream.RawStreamMsg, error) {
+	st, err := s.js.Stream(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("look at stream %s: %w", name, err)
+	}
+	m, err := st.GetMsg(ctx, sequence, jetstream.WithGetMsgSubject(">"))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, fmt.Errorf("%w in %s from %d on", stream.ErrNotFound, name, sequence)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s from %d on: %w", name, sequence, err)
+	}
+	return m, nil
+}
+
+func (s *JetStream) lastOf(ctx context.Context, name, filter string) (uint64, error) {
+	m, err := s.history.LastOf(ctx, name, filter)
+	if err != nil || m == nil {
+		return 0, err
+	}
+	return m.Sequence, nil
+}
+
+func (s *JetStream) factFilter() string {
+	if s.run == "" {
+		return s.prefix + ".>"
+	}
+	return s.subjects.AllOf(s.run)
+}
+
+// eventFilters are those of the intents and results, and of the ticks.
+func (s *JetStream) eventFilters() []string {
+	if s.run == "" {
+		return []string{s.prefix + ".part.>"}
+	}
+	return []string{s.prefix + ".part.*.in.*.*." + s.run + ".>", s.prefix + ".part.*.tick." + s.run}
+}
+
+// Facts implements [Streams].
+func (s *JetStream) Facts(ctx context.Context, from, to uint64) (Cursor, error) {
+	return s.cursor(ctx, stream.StreamRuns, s.factFilter(), from, to)
+}
+
+// Events implements [Streams].
+func (s *JetStream) Events(ctx context.Context, from, to uint64) (Cursor, error) {
+	var both merged
+	for _, filter := range s.eventFilters() {
+		last, err := s.lastOf(ctx, stream.StreamIn, filter)
+		if err != nil {
+			both.Close()
+			return nil, err
+		}
+		c, err := s.cursor(ctx, stream.StreamIn, filter, from, min(last, to))
+		if err != nil {
+			both.Close()
+			return nil, err
+		}
+		both.cursors = append(both.cursors, c)
+	}
+	if len(both.cursors) == 1 {
+		return both.cursors[0], nil
+	}
+	both.ahead = make([][]stream.Message, len(both.cursors))
+	return &both, nil
+}
+
+// Event implements [Streams].
+func (s *JetStream) Event(ctx context.Context, sequence uint64) (stream.Message, error) {
+	return s.history.Inbound(ctx, sequence)
+}
+
+// errEnough ends a reading that has what it needs.
+var errEnough = errors.New("enough was read")
+
+// Said implements [Streams].
+func (s *JetStream) Said(ctx context.Context, run string, before uint64, fn func(stream.Message) error) error {
+	err := s.history.From(ctx, s.subjects.AllOf(run), 1, func(m stream.Message) error {
+		if m.Sequence >= before {
+			return errEnough
+		}
+		return fn(m)
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// DeadLetter implements [Streams].
+func (s *JetStream) DeadLetter(ctx context.Context, subject string) (*stream.Message, error) {
+	return s.history.LastOf(ctx, stream.StreamInvalid, subject)
+}
+
+// Get implements [Policies].
+func (s *JetStream) Get(ctx context.Context, digest string) ([]byte, error) {
+	return stream.NewPolicies(s.js, nil).Get(ctx, digest)
+}
+
+// Digests implements [Policies].
+func (s *JetStream) Digests(ctx context.Context) ([]string, error) {
+	bucket, err := s.js.KeyValue(ctx, stream.BucketPolicies)
+	if err != nil {
+		return nil, fmt.Errorf("look at bucket %s: %w", stream.BucketPolicies, err)
+	}
+	keys, err := bucket.Keys(ctx)
+	if err != nil && !errors.Is(err, jetstream.ErrNoKeysFound) {
+		return nil, fmt.Errorf("list bucket %s: %w", stream.BucketPolicies, err)
+	}
+	slices.Sort(keys)
+	for i, key := range keys {
+		keys[i] = strings.Replace(key, "-", ":", 1)
+	}
+	return keys, nil
+}

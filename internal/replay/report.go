@@ -1,0 +1,100 @@
+package replay
+
+// Unchecked says why something could not be decided again. The set is closed.
+type Unchecked string
+
+// What a verification counts and does not pass as checked.
+const (
+	// Facts whose event IN no longer has.
+	UncheckedEventAged Unchecked = "EVENT_NOT_IN_IN"
+	// Facts of runs whose policy POLICIES does not have; their chain is checked.
+	UncheckedPolicyGone Unchecked = "POLICY_NOT_KEPT"
+	// Facts of runs whose beginning RUNS no longer has.
+	UncheckedHistoryAged Unchecked = "HISTORY_BEGINS_BEFORE_RUNS"
+	// Facts of a run after its first difference, or after one before the stretch.
+	UncheckedAfterDifference Unchecked = "AFTER_A_DIFFERENCE"
+	// Events of runs that were given up for a while: kept under invalid, and
+	// their agents told INTERNAL_ERROR.
+	UncheckedGivenUp Unchecked = "RUN_WAS_GIVEN_UP"
+	// Dead letters that must have been written and that INVALID no longer has.
+	UncheckedLetterGone Unchecked = "DEAD_LETTER_NOT_KEPT"
+	// Events behind the position of their partition: not decided yet.
+	UncheckedUndecided Unchecked = "NOT_DECIDED_YET"
+)
+
+// StoreReport is what the comparison with the store found.
+type StoreReport struct {
+	Compared int64 `json:"compared"` // the same last fact and digest
+	Further  int64 `json:"further"`  // went on since the stretch was read
+	Behind   int64 `json:"behind"`   // it has lost writes; they are made good when the run is next touched
+	Missing  int64 `json:"missing"`  // it has lost the run, likewise
+	Expired  int64 `json:"expired"`  // nothing is left to compare
+	Failed   int64 `json:"failed"`   // cannot be read
+}
+
+// Report is what a verification found.
+type Report struct {
+	Facts   int64 `json:"facts"`   // read
+	Checked int64 `json:"checked"` // decided again, and the same to the byte
+	State   int64 `json:"state"`   // of earlier events: they only built state
+	Events  int64 `json:"events"`  // that led to a fact, or rightly to none
+	Ignored int64 `json:"ignored"` // of these: known already, or a tick with nothing due
+	Letters int64 `json:"letters"` // of these: kept for the operator, with the right reason
+	Runs    int64 `json:"runs"`    // that have facts in the stretch
+	Ended   int64 `json:"ended"`   // of these: whose chain is closed by run.terminated
+
+	Unchecked map[Unchecked]int64 `json:"unchecked,omitempty"`
+	Store     *StoreReport        `json:"store,omitempty"` // nil where nothing was compared
+
+	DifferenceCount int64        `json:"difference_count"`
+	Differences     []Difference `json:"differences,omitempty"` // the first of them
+}
+
+// OK reports whether no difference was found.
+func (r *Report) OK() bool { return r.DifferenceCount == 0 }
+
+// Add adds what was found in another stretch. At most max differences are kept.
+func (r *Report) Add(other *Report, max int) {
+	r.Facts += other.Facts
+	r.Checked += other.Checked
+	r.State += other.State
+	r.Events += other.Events
+	r.Ignored += other.Ignored
+	r.Letters += other.Letters
+	r.Runs += other.Runs
+	r.Ended += other.Ended
+	for why, n := range other.Unchecked {
+		r.unchecked(why, n)
+	}
+	if other.Store != nil {
+		if r.Store == nil {
+			r.Store = &StoreReport{}
+		}
+		r.Store.add(*other.Store)
+	}
+	r.DifferenceCount += other.DifferenceCount
+	for _, d := range other.Differences {
+		if len(r.Differences) < max {
+			r.Differences = append(r.Differences, d)
+		}
+	}
+}
+
+func (s *StoreReport) add(other StoreReport) {
+	s.Compared += other.Compared
+	s.Further += other.Further
+	s.Behind += other.Behind
+	s.Missing += other.Missing
+	s.Expired += other.Expired
+	s.Failed += other.Failed
+}
+
+func (r *Report) unchecked(why Unchecked, n int64) {
+	if n == 0 {
+		return
+	}
+	if r.Unchecked == nil {
+		r.Unchecked = make(map[Unchecked]int64)
+	}
+	r.Unchecked[why] += n
+}

@@ -1,0 +1,70 @@
+package replay
+
+import (
+	"context"
+	"time"
+
+	"runledger/internal/stream"
+)
+
+// Cursor reads messages of a stream, in order.
+type Cursor interface {
+	// Next gives the next messages, none at the end.
+	Next(ctx context.Context) ([]stream.Message, error)
+	Close()
+}
+
+// Streams is what a verification reads.
+type Streams interface {
+	// Facts reads RUNS and Events reads IN, from one sequence to another, both
+	// included. What one of the two leaves out as it belongs to another run, the
+	// other leaves out too.
+	Facts(ctx context.Context, from, to uint64) (Cursor, error)
+	Events(ctx context.Context, from, to uint64) (Cursor, error)
+	// Event reads one message of IN; the error is stream.ErrNotFound where it is
+	// not there (any more).
+	Event(ctx context.Context, sequence uint64) (stream.Message, error)
+	// Said calls fn for each message of RUNS about one run that has a sequence
+	// below before, in order: its facts, and the answers outside its history.
+	Said(ctx context.Context, run string, before uint64, fn func(stream.Message) error) error
+	// DeadLetter reads the message of INVALID on that subject, nil if there is
+	// none.
+	DeadLetter(ctx context.Context, subject string) (*stream.Message, error)
+}
+
+// Policies gives the bytes of policies by digest, and all digests that there are.
+type Policies interface {
+	Get(ctx context.Context, digest string) ([]byte, error)
+	Digests(ctx context.Context) ([]string, error)
+}
+
+// Stretch is which part of the streams is replayed, as it stood at one instant:
+// positions were read first, then the ends of RUNS, then those of IN. So every
+// event up to a position has all its facts in the stretch, and every fact its
+// event.
+type Stretch struct {
+	// From is the first event of IN that is decided again. Facts of earlier ones
+	// only build state.
+	From uint64
+	// FactsFrom and FactsTo are the first and the last message of RUNS to read.
+	FactsFrom, FactsTo uint64
+	// FactsEnd is the highest sequence that RUNS has given out, whether or not
+	// that message is there.
+	FactsEnd uint64
+	// EventsTo is the last message of IN to read.
+	EventsTo uint64
+	// FactsKept and EventsKept are the first messages that RUNS and IN still
+	// have; what was before them has aged out.
+	FactsKept, EventsKept uint64
+	// LettersLost says that INVALID no longer has everything that it was given.
+	LettersLost bool
+	// Positions up to which each partition is decided. One that is missing is
+	// not known, and nothing of it counts as decided.
+	Positions map[int]uint64
+}
+
+// Since is where a replay begins. The zero value is the beginning.
+type Since struct {
+	Time  time.Time // from what was stored then; zero where Event says it
+	Event uint64    // from that sequence of IN
+}

@@ -1,0 +1,134 @@
+package replay
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"runledger/internal/events"
+	"runledger/internal/stream"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Trail says which facts are wanted. The zero value is all of them.
+type Trail struct {
+	Agent string   // of that agent's runs, and answers to it; "" is any
+	Runs  []string // of these runs; none is any
+}
+
+// Trail calls fn for each fact from a sequence of RUNS on, in the order in which
+// they were stored: up to the last one now, or, where follow is set, on and on,
+// until the context ends. Servers may go and come back meanwhile: nothing is left
+// out and nothing comes twice.
+func (s *JetStream) Trail(ctx context.Context, t Trail, from uint64, follow bool, fn func(stream.Message) error) error {
+	filter, err := s.trailFilter(t)
+	if err != nil {
+		return err
+	}
+	last, err := s.lastOf(ctx, stream.StreamRuns, filter)
+	if err != nil {
+		return err
+	}
+	if !follow && last < from {
+		return nil
+	}
+	reader, err := stream.OpenReader(ctx, s.js, filter, max(from, 1)-1, stream.ReaderConfig{Stream: stream.StreamRuns, Log: s.log})
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	for {
+		messages, err := reader.Next(ctx, handOut)
+		if err != nil {
+			return err
+		}
+		for i := range messages {
+			if !follow && messages[i].Sequence > last {
+				return nil
+			}
+			if !s.on(t, &messages[i]) {
+				continue
+			}
+			if err := fn(messages[i]); err != nil {
+				return err
+			}
+		}
+		if !follow && messages[len(messages)-1].Sequence >= last {
+			return nil
+		}
+	}
+}
+
+func (s *JetStream) trailFilter(t Trail) (string, error) {
+	agent, run := "*", ">"
+	if t.Agent != "" {
+		if !events.ValidName(t.Agent) {
+			return "", fmt.Errorf("agent: want 1 to 128 of A-Z a-z 0-9 _ -, got %.140q", t.Agent)
+		}
+		agent = t.Agent
+	}
+	for _, id := range t.Runs {
+		if !events.ValidName(id) {
+			return "", fmt.Errorf("run: want 1 to 128 of A-Z a-z 0-9 _ -, got %.140q", id)
+		}
+	}
+	if len(t.Runs) == 1 {
+		run = t.Runs[0] + ".>"
+	}
+	return s.prefix + ".*." + agent + "." + run, nil
+}
+
+// on reports whether a message is of the runs that are wanted, where these are
+// several.
+func (s *JetStream) on(t Trail, m *stream.Message) bool {
+	if len(t.Runs) < 2 {
+		return true
+	}
+	h, err := readSubject(s.prefix, m.Subject)
+	return err == nil && slices.Contains(t.Runs, h.run)
+}
+
+// StreamSequence is the member that [CloudEvent] adds. It is no attribute of the
+// event, and its digest does not cover it.
+const StreamSequence = "streamsequence"
+
+// CloudEvent writes a stored fact as a CloudEvent in the JSON format, on one
+// line: its attributes as they are, as strings, its data as they are, and where
+// RUNS has it.
+func CloudEvent(m *stream.Message) ([]byte, error) {
+	out := []byte{'{'}
+	member := func(name string, value []byte) {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out, _ = jsontext.AppendQuote(out, strings.ToValidUTF8(name, "\uFFFD"))
+		out = append(append(out, ':'), value...)
+	}
+	for _, header := range slices.Sorted(maps.Keys(m.Header)) {
+		name, ok := strings.CutPrefix(strings.ToLower(header), "ce-")
+		if !ok || len(m.Header[header]) == 0 {
+			continue
+		}
+		value, err := url.PathUnescape(m.Header[header][0])
+		if err != nil {
+			value = m.Header[header][0]
+		}
+		text, err := jsontext.AppendQuote(nil, strings.ToValidUTF8(value, "\uFFFD"))
+		if err != nil {
+			return nil, fmt.Errorf("message %d of %s: attribute %s: %w", m.Sequence, stream.StreamRuns, name, err)
+		}
+		member(name, text)
+	}
+	member(StreamSequence, fmt.Appendf(nil, "%d", m.Sequence))
+	if data := jsontext.Value(m.Data).Clone(); data.Compact() == nil {
+		member("data", data)
+	} else {
+		member("data_base64", fmt.Appendf(nil, "%q", base64.StdEncoding.EncodeToString(m.Data)))
+	}
+	return append(out, '}'), nil
+}

@@ -1,0 +1,178 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"runledger/internal/events"
+	"runledger/internal/harness"
+	"runledger/internal/stream"
+)
+
+// trial is one run on its way through a verification.
+type trial struct {
+	id    string
+	state harness.State
+	rules *harness.Rules // nil while it has not begun, or where its policy is gone
+
+	cause     *events.Inbound // of its last fact
+	last      head            // its last fact
+	partition int             // of its events; -1 while none was seen
+	blamed    uint64          // the last fact that was reported as changed
+	told      map[string]bool // keys of the late results that were told
+
+	suspect *suspect    // a fact that is not the expected one; the next one tells why
+	behind  []deferred  // answers outside the history that came behind the suspect
+	gap     *Difference // facts that are missing, or come later
+	beyond  Unchecked   // why nothing more of it is judged
+}
+
+// deferred is an answer outside a history that waits to be judged.
+type deferred struct {
+	head    head
+	message stream.Message
+}
+
+// next is the sequence of the run's next fact.
+func (r *trial) next() uint64 {
+	if r.state.Run == nil {
+		return 1
+	}
+	return r.state.Run.Sequence + 1
+}
+
+func (v *verifier) begin(id string) *trial {
+	r, known := v.resting.Peek(id)
+	if !known {
+		r = &trial{id: id, partition: -1}
+	}
+	v.resting.Remove(id)
+	v.runs[id] = r
+	v.report.Runs++
+	return r
+}
+
+// trial gives the run that a fact or event is about, as it stood before that
+// message of RUNS. One that is not held is made again from its facts.
+func (v *verifier) trial(ctx context.Context, h head, before uint64) (*trial, error) {
+	if r := v.runs[h.run]; r != nil {
+		return r, nil
+	}
+	if !h.outside && h.sequence == 1 {
+		return v.begin(h.run), nil
+	}
+	if r, ok := v.resting.Get(h.run); ok {
+		return r, nil
+	}
+	r := &trial{id: h.run, partition: -1}
+	err := v.cfg.Streams.Said(ctx, h.run, before, func(m stream.Message) error { return v.said(ctx, r, &m) })
+	switch {
+	case errors.Is(err, errHistory):
+		r.beyond = UncheckedAfterDifference
+	case errors.Is(err, errBeginning) && v.cfg.Stretch.FactsKept > 1:
+		r.beyond = UncheckedHistoryAged
+	case errors.Is(err, errBeginning):
+		r.state, r.rules = harness.State{}, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the history of run %s: %w", h.run, err)
+	}
+	if r.state.Run == nil && r.beyond == "" && !h.outside && v.cfg.Stretch.FactsKept > 1 {
+		r.beyond = UncheckedHistoryAged // its first facts are those that aged out
+	}
+	if r.beyond == "" && (r.state.Run == nil || r.state.Run.Phase == harness.PhaseTerminated) {
+		v.resting.Add(h.run, r)
+		return r, nil
+	}
+	v.runs[h.run] = r
+	v.report.Runs++
+	return r, nil
+}
+
+var (
+	errHistory   = errors.New("history does not hold together")
+	errBeginning = errors.New("history does not begin with its first fact")
+)
+
+// said takes one earlier message about a run.
+func (v *verifier) said(ctx context.Context, r *trial, m *stream.Message) error {
+	h, err := readSubject(v.cfg.Prefix, m.Subject)
+	if err != nil {
+		return nil //nolint:nilerr // it was judged, or lies before the stretch
+	}
+	if h.outside {
+		r.tell(h.kind, m.Subject)
+		return nil
+	}
+	return v.recorded(ctx, r, m)
+}
+
+// tell notes that a late result was told.
+func (r *trial) tell(kind events.Kind, subject string) {
+	if kind != events.KindToolLate {
+		return
+	}
+	if r.told == nil {
+		r.told = make(map[string]bool)
+	}
+	r.told[subject[strings.LastIndexByte(subject, '.')+1:]] = true
+}
+
+// recorded takes a fact as it stands, and holds the chain alone. The error is
+// errHistory or errBeginning where it does not hold.
+func (v *verifier) recorded(ctx context.Context, r *trial, m *stream.Message) error {
+	f, digest, err := events.DecodeFact(v.subjects, m.Subject, m.Header, m.Data)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errHistory, err)
+	}
+	if r.state.Run == nil && f.Sequence > 1 {
+		return errBeginning
+	}
+	return v.apply(ctx, r, f, harness.Stored{Sequence: m.Sequence, Digest: digest})
+}
+
+// apply takes the run past a fact. The error is errHistory where the fact does
+// not follow.
+func (v *verifier) apply(ctx context.Context, r *trial, f *events.Fact, at harness.Stored) error {
+	touched, err := r.state.Apply(f, at)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errHistory, err)
+	}
+	if touched != nil {
+		touched.AgentResult = nil // no decision looks at it
+	}
+	r.state.Completed = nil
+	if started, ok := f.Payload.(*events.RunStarted); ok {
+		if r.rules, err = v.book.of(ctx, started.Policy); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ended puts a run aside whose chain is closed. Late events find it there, or
+// make it again.
+func (v *verifier) ended(ctx context.Context, r *trial) error {
+	if r.state.Run.Phase != harness.PhaseTerminated {
+		return nil
+	}
+	v.report.Ended++
+	v.report.Events += v.in.dropTicks(r.id)
+	delete(v.runs, r.id)
+	v.resting.Add(r.id, r)
+	if v.store == nil {
+		return nil
+	}
+	return v.compareStore(ctx, r)
+}
+
+// breakOff ends the judging of a run: after its first difference nothing that
+// follows could be told apart from what that led to.
+func (v *verifier) breakOff(r *trial) {
+	v.report.unchecked(UncheckedAfterDifference, int64(len(r.behind)))
+	r.beyond, r.state, r.rules, r.behind = UncheckedAfterDifference, harness.State{}, nil, nil
+	v.in.drop(r.id)
+	v.runs[r.id] = r
+	v.resting.Remove(r.id)
+}

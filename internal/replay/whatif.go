@@ -1,0 +1,248 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"runledger/internal/events"
+	"runledger/internal/harness"
+	"runledger/internal/stream"
+
+	lru "github.com/hashicorp/golang-lru/v2/simplelru"
+)
+
+// WhatIfConfig says which stretch is decided by which other policy.
+type WhatIfConfig struct {
+	Prefix   string
+	Streams  Streams
+	Policy   *harness.Policy
+	Stretch  Stretch
+	Window   int64          // as in [VerifyConfig]
+	Progress func(Progress) // may be nil
+}
+
+// WhatIf decides all events of a stretch by another policy, in memory, and
+// counts what comes of it beside what was recorded.
+//
+// Each event is decided at the instant of its first recorded fact, or at its own
+// time where it has none; what is due in between is due at its very instant. A
+// run that began before the stretch stands as it was recorded then. What depends
+// on what somebody would have done otherwise is not guessed:
+//
+//   - the result of a call that is not reserved here falls away;
+//   - a call that was refused and is reserved here has no result, and what it
+//     comes to is counted as NoResult;
+//   - a run that was ended, and goes on here, is counted as GOES_ON: its agent
+//     stopped because it was told the end.
+func WhatIf(ctx context.Context, cfg WhatIfConfig) (*Comparison, error) {
+	if cfg.Streams == nil || cfg.Policy == nil {
+		return nil, errors.New("what if: Streams and Policy must be set")
+	}
+	subjects, err := events.NewSubjects(cfg.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	ended, err := lru.NewLRU[string, *course](resting, nil)
+	if err != nil {
+		return nil, err
+	}
+	w := &whatIf{cfg: cfg, subjects: subjects, rules: RulesOf(cfg.Policy), runs: make(map[string]*course), ended: ended, tally: newTally()}
+	if cfg.Window == 0 {
+		cfg.Window = defaultWindow
+	}
+	w.in = &inbound{
+		streams: cfg.Streams, subjects: subjects, prefix: cfg.Prefix, window: cfg.Window, pending: make(map[string][]arrival),
+		ticked:  func(string) bool { return false }, // what is due is due without them
+		unnamed: func(context.Context, stream.Message, error) error { return nil },
+	}
+	if err := w.run(ctx); err != nil {
+		return nil, err
+	}
+	return w.tally.comparison(), nil
+}
+
+type whatIf struct {
+	cfg      WhatIfConfig
+	subjects events.Subjects
+	rules    *harness.Rules
+	in       *inbound
+	runs     map[string]*course
+	ended    *lru.LRU[string, *course]
+	tally    *tally
+	last     time.Time // of the events
+}
+
+func (w *whatIf) run(ctx context.Context) error {
+	s := w.cfg.Stretch
+	facts, err := w.cfg.Streams.Facts(ctx, s.FactsFrom, s.FactsTo)
+	if err != nil {
+		return err
+	}
+	defer facts.Close()
+	if w.in.cursor, err = w.cfg.Streams.Events(ctx, max(s.From, 1), s.EventsTo); err != nil {
+		return err
+	}
+	defer w.in.cursor.Close()
+	for {
+		messages, err := facts.Next(ctx)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", stream.StreamRuns, err)
+		}
+		if len(messages) == 0 {
+			return w.finish(ctx)
+		}
+		for i := range messages {
+			if err := w.fact(ctx, &messages[i]); err != nil {
+				return err
+			}
+		}
+		if w.cfg.Progress != nil {
+			w.cfg.Progress(Progress{Done: messages[len(messages)-1].Sequence - s.FactsFrom + 1, Of: s.FactsTo - s.FactsFrom + 1})
+		}
+	}
+}
+
+// fact counts what was recorded, and decides the events up to its cause.
+func (w *whatIf) fact(ctx context.Context, m *stream.Message) error {
+	f, _, err := events.DecodeFact(w.subjects, m.Subject, m.Header, m.Data)
+	if err != nil {
+		return fmt.Errorf("message %d of %s: %w; \"processor replay verify\" tells what else is wrong", m.Sequence, stream.StreamRuns, err)
+	}
+	if f.Cause.Sequence < w.cfg.Stretch.From {
+		return nil
+	}
+	if err := w.in.upTo(ctx, f.Cause.Sequence); err != nil {
+		return err
+	}
+	c, err := w.course(ctx, f, m.Sequence)
+	if err != nil {
+		return err
+	}
+	w.tally.recorded(f)
+	if err := w.before(ctx, c, f.Cause.Sequence); err != nil {
+		return err
+	}
+	if a := w.in.find(c.id, f.Cause.Sequence); a != nil {
+		err = w.event(ctx, c, a, f.Time)
+	} else if !c.goesOn { // a tick, or what follows an event
+		err = w.timers(c, f.Time)
+	}
+	if err != nil {
+		return err
+	}
+	switch f.Payload.(type) {
+	case *events.ToolReserved:
+		c.calls[f.Sequence] = f.Cause.Sequence
+		if here, reserved := c.here[f.Cause.Sequence]; reserved {
+			delete(c.noResult, here)
+		}
+	case *events.RunTerminated:
+		w.end(c)
+	}
+	return nil
+}
+
+// course finds a run, as it would be at that message of RUNS.
+func (w *whatIf) course(ctx context.Context, f *events.Fact, before uint64) (*course, error) {
+	if c := w.runs[f.Run]; c != nil {
+		return c, nil
+	}
+	if c, ok := w.ended.Get(f.Run); ok {
+		return c, nil
+	}
+	c := &course{id: f.Run, calls: make(map[uint64]uint64), here: make(map[uint64]uint64), noResult: make(map[uint64]bool), told: make(map[string]bool)}
+	if f.Sequence != 1 {
+		if err := w.recordedState(ctx, c, before); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case c.state.Run != nil && c.state.Run.Phase == harness.PhaseTerminated, f.Sequence == 0 && c.state.Run == nil:
+		w.ended.Add(c.id, c)
+	default:
+		w.runs[c.id] = c
+	}
+	return c, nil
+}
+
+// recordedState takes a run that began before the stretch as it stood.
+func (w *whatIf) recordedState(ctx context.Context, c *course, before uint64) error {
+	err := w.cfg.Streams.Said(ctx, c.id, before, func(m stream.Message) error {
+		f, digest, err := events.DecodeFact(w.subjects, m.Subject, m.Header, m.Data)
+		if err != nil || f.Cause.Sequence >= w.cfg.Stretch.From {
+			return err
+		}
+		if f.Sequence == 0 {
+			c.told[f.OutsideKey] = true
+			return nil
+		}
+		if _, reserved := f.Payload.(*events.ToolReserved); reserved {
+			c.calls[f.Sequence], c.here[f.Cause.Sequence] = f.Cause.Sequence, f.Sequence
+		}
+		_, err = c.state.Apply(f, harness.Stored{Sequence: m.Sequence, Digest: digest})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read the history of run %s: %w", c.id, err)
+	}
+	if c.state.Run != nil {
+		w.tally.before++
+	}
+	return nil
+}
+
+// before decides the events of a run that have no fact, each at its own time.
+func (w *whatIf) before(ctx context.Context, c *course, sequence uint64) error {
+	for a := w.in.first(c.id, sequence); a != nil; a = w.in.first(c.id, sequence) {
+		if err := w.event(ctx, c, a, time.Time{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end puts a run aside whose end was recorded.
+func (w *whatIf) end(c *course) {
+	if run := c.state.Run; run != nil && run.Phase != harness.PhaseTerminated {
+		c.goesOn = true
+		w.tally.goesOn(run.Agent)
+	}
+	delete(w.runs, c.id)
+	w.ended.Add(c.id, c)
+}
+
+// tickLate is how late a tick may come, so that what is due at the very end of
+// the stretch has not been recorded yet.
+const tickLate = time.Second
+
+// finish decides what is left, as far as it was decided when it was recorded.
+func (w *whatIf) finish(ctx context.Context) error {
+	if err := w.in.upTo(ctx, w.cfg.Stretch.EventsTo); err != nil {
+		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.in.pending)) {
+		c, err := w.course(ctx, &events.Fact{Run: id}, w.cfg.Stretch.FactsTo+1)
+		if err != nil {
+			return err
+		}
+		for a := w.in.first(id, w.cfg.Stretch.EventsTo+1); a != nil; a = w.in.first(id, w.cfg.Stretch.EventsTo+1) {
+			if a.sequence > w.cfg.Stretch.Positions[a.partition] {
+				w.in.answered(id, a.sequence)
+				continue
+			}
+			if err := w.event(ctx, c, a, time.Time{}); err != nil {
+				return err
+			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.runs)) {
+		if err := w.timers(w.runs[id], w.last.Add(-tickLate)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package replay_test
+
+import (
+	"strings"
+	"testing"
+
+	"runledger/internal/events"
+	"runledger/internal/policy"
+	"runledger/internal/replay"
+)
+
+func whatIf(t *testing.T, m *memory, content string) *replay.Comparison {
+	t.Helper()
+	parsed, err := policy.Parse("other", []byte(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := replay.WhatIf(t.Context(), replay.WhatIfConfig{Prefix: events.DefaultPrefix, Streams: m, Policy: parsed, Stretch: m.stretch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// changed replaces a text of the airline policy, which must be there.
+func changed(t *testing.T, from, to string) string {
+	t.Helper()
+	text := string(policy.Airline())
+	if !strings.Contains(text, from) {
+		t.Fatalf("the policy has no %q any more", from)
+	}
+	return strings.ReplaceAll(text, from, to)
+}
+
+func row(c *replay.Comparison, what, code string) replay.Pair {
+	for _, r := range c.Codes {
+		if r.What == what && r.Code == code {
+			return replay.Pair{Recorded: r.Recorded, WouldBe: r.WouldBe}
+		}
+	}
+	return replay.Pair{}
+}
+
+func TestUnderTheSamePolicyAllWouldBeAsItWas(t *testing.T) {
+	m := recorded(t)
+	for from := uint64(1); from <= m.stretch.EventsTo; from += 9 {
+		m.stretch.From = from
+		c := whatIf(t, m, string(policy.Airline()))
+		for _, r := range append(c.Codes, c.Limits...) {
+			if r.Recorded != r.WouldBe {
+				t.Errorf("from event %d: %s %s: recorded %d, would be %d", from, r.What, r.Code, r.Recorded, r.WouldBe)
+			}
+		}
+		if c.FellAway != 0 || c.NoResult != 0 {
+			t.Errorf("from event %d: got %+v, want nothing to fall away and no result unknown", from, c)
+		}
+	}
+	c := whatIf(t, recorded(t), string(policy.Airline()))
+	for _, want := range []struct {
+		what, code string
+		n          int64
+	}{
+		{"start", "ACCEPTED", 8}, {"start", "INVALID_LIMITS", 1}, {"call", "RESERVED", 14}, {"call", "NOT_READ_ONLY", 4}, {"call", "RUN_NOT_FOUND", 1},
+		{"call", "BUDGET_EXHAUSTED", 1}, {"end", "SUCCESS", 5}, {"end", "TIMED_OUT", 1}, {"end", "BUDGET_EXHAUSTED", 1}, {"result", "LATE", 2},
+	} {
+		if got := row(c, want.what, want.code); got.Recorded != want.n {
+			t.Errorf("%s %s: got %+v, want %d", want.what, want.code, got, want.n)
+		}
+	}
+	if len(c.Limits) != 1 || c.Limits[0].Code != "tool_calls" || c.Limits[0].Recorded != 1 {
+		t.Errorf("limits that ended runs: got %+v, want tool_calls, once", c.Limits)
+	}
+}
+
+func TestUnderALowerCeilingStartsAndAllThatFollowsThemWouldBeRefused(t *testing.T) {
+	c := whatIf(t, recorded(t), changed(t, "  tool_calls: 1000", "  tool_calls: 5"))
+	// The recorded runs ask for 200 calls, "open" for 9; "early" for 3, "short" and "poor" for 1.
+	if got := row(c, "start", "INVALID_LIMITS"); got != (replay.Pair{Recorded: 1, WouldBe: 6}) {
+		t.Errorf("refused starts: got %+v, want 1, and 6", got)
+	}
+	if got := row(c, "call", "RUN_NOT_FOUND"); got.Recorded != 1 || got.WouldBe != 1+15+1 {
+		t.Errorf("calls of runs that would not be there: got %+v, want 1, and 17", got)
+	}
+	if c.FellAway != 10 {
+		t.Errorf("%d results fell away, want the 10 of those calls", c.FellAway)
+	}
+	for _, a := range c.Agents {
+		if a.Agent == "demo" && (a.Starts != replay.Pair{Recorded: 4} || a.Ready != replay.Pair{Recorded: 9}) {
+			t.Errorf("got %+v, want no run of demo any more", a)
+		}
+	}
+}
+
+func TestACallThatWasRefusedAndWouldBeAcceptedHasNoResult(t *testing.T) {
+	c := whatIf(t, recorded(t), changed(t, "    timeout: 30s", "    read_only: true\n    timeout: 30s"))
+	if got := row(c, "call", "NOT_READ_ONLY"); got != (replay.Pair{Recorded: 4}) {
+		t.Errorf("got %+v, want 4, and none", got)
+	}
+	if got := row(c, "call", "RESERVED"); got.WouldBe != got.Recorded+4 {
+		t.Errorf("got %+v, want 4 more", got)
+	}
+	if c.NoResult != 4 {
+		t.Errorf("%d calls without a result, want 4", c.NoResult)
+	}
+}
