@@ -14,9 +14,13 @@ TIMEOUT   ?= 10m
 FUZZTIME  ?= 30s
 BENCH     ?= .
 BENCHTIME ?= 1s
+BENCH_ARGS ?=
+BASE      ?=
 DEMO_ARGS ?=
 SEEDS     ?= 2000
 SEED_BASE ?= 1
+SHORT     ?=
+MINUTES   ?= 30
 FAULTS    ?= all
 
 GOLANGCI_VERSION := v2.15.0
@@ -85,8 +89,16 @@ fuzz: redis ## run every fuzz target for FUZZTIME (30s) each
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz $(PKG)
 
 .PHONY: bench
-bench: redis ## run all benchmarks (BENCH=regexp, BENCHTIME=1s)
+bench: redis build ## measure processor and floor on this machine (BENCH_ARGS='--seconds 20 --json', see bin/processor bench --help)
+	bin/processor bench $(BENCH_ARGS)
+
+.PHONY: gobench
+gobench: redis ## run all Go benchmarks (BENCH=regexp, BENCHTIME=1s)
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -benchtime=$(BENCHTIME) -timeout=$(TIMEOUT) $(PKG)
+
+.PHONY: bench-compare
+bench-compare: redis ## compare the Go benchmarks with another revision (BASE=rev, BENCH=regexp, BENCHTIME=0.3s, COMPARE_COUNT=6)
+	@BENCH='$(BENCH)' BENCHTIME='$(if $(filter file,$(origin BENCHTIME)),,$(BENCHTIME))' scripts/bench-compare '$(BASE)'
 
 .PHONY: cover
 cover: redis ## measure how much of each package its tests reach
@@ -105,7 +117,9 @@ full: ## everything at length: lint, race ten times over, requirements, 10,000 s
 	@$(MAKE) requirements
 	@$(MAKE) sim SEEDS=10000 TIMEOUT=60m
 	@$(MAKE) fuzz FUZZTIME=5m
-	@$(MAKE) bench TIMEOUT=60m
+	@$(MAKE) gobench TIMEOUT=60m
+	@$(MAKE) bench
+	@$(MAKE) bench BENCH_ARGS='--matrix --rounds 1'
 	@$(MAKE) demo
 
 .PHONY: clean

@@ -30,7 +30,7 @@ run as it was given (flags, settings, files).`,
 		&cobra.Group{ID: "try", Title: "Try it:"},
 		&cobra.Group{ID: "run", Title: "Run it:"},
 	)
-	root.AddCommand(newDemo(), newDev(), newServe(), newStreams(), newPolicy(), newReplay(), newVersion())
+	root.AddCommand(newDemo(), newDev(), newBench(), newServe(), newStreams(), newPolicy(), newReplay(), newVersion())
 	return root
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,10 +24,16 @@ type NATSProcessConfig struct {
 
 	Program string // path of the nats-server program
 
+	// ProgramArgs stand before the server's own arguments, for a program that
+	// is more than a nats-server: what makes it one. nil is none.
+	ProgramArgs []string
+
 	// ConfigFile is a nats-server configuration, which then must not set
-	// SyncAlways and MaxPayload here; Host, Port and Dir are set from here all
-	// the same. "" is none.
+	// SyncAlways, MaxPayload and Settings here; Host, Port and Dir are set from
+	// here all the same. "" is none.
 	ConfigFile string
+
+	Settings string // further lines of the configuration that is written where ConfigFile is ""
 }
 
 // Validate names the first field that cannot be used.
@@ -34,8 +41,8 @@ func (c NATSProcessConfig) Validate() error {
 	if c.Program == "" {
 		return errors.New(`nats: Program is "", want the path of a nats-server program`)
 	}
-	if c.ConfigFile != "" && (c.SyncAlways || c.MaxPayload != 0) {
-		return fmt.Errorf("nats: ConfigFile is %q together with SyncAlways or MaxPayload, want these in the file", c.ConfigFile)
+	if c.ConfigFile != "" && (c.SyncAlways || c.MaxPayload != 0 || c.Settings != "") {
+		return fmt.Errorf("nats: ConfigFile is %q together with SyncAlways, MaxPayload or Settings, want these in the file", c.ConfigFile)
 	}
 	return c.NATSConfig.Validate()
 }
@@ -83,6 +90,7 @@ func (c NATSProcessConfig) settings() string {
 	if c.MaxPayload != 0 {
 		fmt.Fprintf(&b, "max_payload: %d\n", c.MaxPayload)
 	}
+	b.WriteString(c.Settings)
 	return b.String()
 }
 
@@ -112,10 +120,10 @@ func (n *NATSProcess) Stop() error { return n.process.Stop(natsStopGrace) }
 func (n *NATSProcess) start(ctx context.Context) error {
 	process, err := StartProcess(ProcessConfig{
 		Path: n.cfg.Program,
-		Args: []string{
+		Args: slices.Concat(n.cfg.ProgramArgs, []string{
 			"--config", n.cfg.ConfigFile, "--addr", n.cfg.host(), "--port", strconv.Itoa(n.port),
 			"--jetstream", "--store_dir", n.cfg.Dir, "--ports_file_dir", n.cfg.Dir,
-		},
+		}),
 		Log: filepath.Join(n.cfg.Dir, "nats-server.log"),
 	})
 	if err != nil {

@@ -40,6 +40,16 @@ func freePort(host string) (int, error) {
 	return 0, fmt.Errorf("no free TCP port on %s between %d and %d after 100 tries, the last: %w", host, lowestPort, highestPort, last)
 }
 
+// FreeAddress returns host:port on loopback that was free a moment ago, for
+// what has to be written into a configuration before anything listens there.
+func FreeAddress() (string, error) {
+	port, err := freePort(loopback)
+	if err != nil {
+		return "", err
+	}
+	return net.JoinHostPort(loopback, strconv.Itoa(port)), nil
+}
+
 // withPort calls start with port, or, where port is 0, with free ports until
 // one is not taken by somebody else in between.
 func withPort(host string, port int, start func(port int) error) error {

@@ -2,6 +2,7 @@ package harness_test
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 
 	"runledger/internal/events"
@@ -59,5 +60,25 @@ func BenchmarkCallThroughTheRules(b *testing.B) {
 		result.ID, result.Payload = id, &events.ToolResult{RunID: "r1", ToolCallID: id, DispatchID: events.DispatchID("r1", sequence), Outcome: "SUCCEEDED", Result: []byte(`[1]`)}
 		apply(result)
 		delete(state.Records, id)
+	}
+}
+
+// BenchmarkDecideToolResult settles a call whose raw response has 4 KiB. The
+// projector is a stand-in; the real ones are measured in their own package.
+func BenchmarkDecideToolResult(b *testing.B) {
+	d := newDriver(b, testRules())
+	d.start()
+	d.call("c1", "search", `{"q":1}`)
+	data := `{"run_id":"r1","tool_call_id":"c1","dispatch_id":"r1.2","outcome":"SUCCEEDED","result":"` + strings.Repeat("x", 4<<10) + `"}`
+	in, err := events.Decode(d.subjects, d.message("executor", "web", "r1", "tool.result", data))
+	if err != nil {
+		b.Fatal(err)
+	}
+	state := d.load("r1", in)
+	b.ReportAllocs()
+	for b.Loop() {
+		if fact := d.rules.Decide(state, in, noon).Fact; fact == nil || fact.Kind() != events.KindToolSettled {
+			b.Fatal(fact)
+		}
 	}
 }
