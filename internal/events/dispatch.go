@@ -1,11 +1,9 @@
 package events
 
 import (
-	"fmt"
 	"strconv"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -62,14 +60,4 @@ func (d Dispatch) appendJSON(b []byte) []byte {
 	b = append(b, `"arguments":`...)
 	b = append(b, d.Arguments...)
 	return append(b, '}')
-}
-
-// Arguments gives the arguments of a complete request, the data of a tool.call,
-// byte for byte.
-func Arguments(request []byte) (jsontext.Value, error) {
-	call := ToolCall{}
-	if err := json.Unmarshal(request, &call); err != nil {
-		return nil, fmt.Errorf("read arguments: %w", err)
-	}
-	return call.Arguments, nil
 }

@@ -89,13 +89,16 @@ func TestADispatchIsValidJSONWhateverItsStringsHold(t *testing.T) {
 
 func TestTheArgumentsOfARequestAreReadByteForByte(t *testing.T) {
 	const arguments = `{ "q":1.0, "\u0061":[ ]}`
-	got, err := events.Arguments([]byte(`{"run_id":"r1","tool":"search","arguments":` + arguments + `}`))
-	if err != nil || string(got) != arguments {
-		t.Errorf("got %s, %v, want %s", got, err, arguments)
+	in, err := events.Decode(wire(t), events.Message{
+		Subject: "harness.v1.part.3.in.agent.alice.r1.tool.call",
+		Header:  map[string][]string{"ce-specversion": {"1.0"}, "ce-id": {"e"}, "ce-source": {"/a"}, "ce-type": {"harness.tool.call.v1"}},
+		Data:    []byte(`{"run_id":"r1","tool_call_id":"c","tool":"search","arguments":` + arguments + `}`),
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, request := range []string{``, `[]`, `{"arguments":`} {
-		if got, err := events.Arguments([]byte(request)); err == nil {
-			t.Errorf("%q: read as %s", request, got)
-		}
+	call, ok := in.Payload.(*events.ToolCall)
+	if !ok || string(call.Arguments) != arguments {
+		t.Errorf("got %+v, %v, want arguments %s", in.Payload, in.Problem, arguments)
 	}
 }

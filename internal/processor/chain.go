@@ -158,12 +158,8 @@ func (b *batch) stored(c *chain, p *publication, sequence uint64) error {
 		c.answered(p)
 		return nil
 	}
-	var raw []byte
-	if result, ok := p.in.Payload.(*events.ToolResult); ok {
-		raw = result.Result
-	}
 	at := harness.Stored{Sequence: sequence, Digest: p.digest}
-	if err := c.run.apply(p.fact, at, p.in.Data, raw); err != nil {
+	if err := c.run.apply(p.fact, at, broughtBy(p.in)); err != nil {
 		return err
 	}
 	c.decided = c.decided || p.decides

@@ -80,16 +80,19 @@ func (b *batch) dispatchAll(ctx context.Context) error {
 func (b *batch) dispatches(ctx context.Context, h *hotRun) ([]*publication, error) {
 	var publications []*publication
 	for _, call := range h.state.Run.Open {
-		request, fresh := h.request(call)
-		if !fresh && !h.makeGood {
+		arguments := h.arguments(call)
+		if arguments == nil && !h.makeGood {
 			continue
 		}
 		if !b.w.cfg.Clock().Before(call.Deadline) {
 			continue // its timeout is due, and nobody may run it any more
 		}
-		if !fresh {
+		if arguments == nil {
 			in, err := b.cause(ctx, call.Cause.Sequence)
-			if errors.Is(err, stream.ErrNotFound) || errors.Is(err, errUnreadable) {
+			if err == nil {
+				arguments = broughtBy(in).arguments
+			}
+			if errors.Is(err, stream.ErrNotFound) || errors.Is(err, errUnreadable) || err == nil && arguments == nil {
 				b.w.cfg.Log.Error().Err(err).Str("run", h.id).Uint64("call", call.Call).
 					Msg("the request of an open call cannot be read; the call will time out")
 				continue
@@ -97,33 +100,23 @@ func (b *batch) dispatches(ctx context.Context, h *hotRun) ([]*publication, erro
 			if err != nil {
 				return nil, err
 			}
-			request = in.Data
 		}
-		p, err := b.dispatch(h, call, request)
-		if err != nil {
-			b.w.cfg.Log.Error().Err(err).Msg("the request of an open call cannot be read; the call will time out")
-			continue
-		}
-		publications = append(publications, p)
+		publications = append(publications, b.dispatch(h, call, arguments))
 	}
 	return publications, nil
 }
 
-// request gives the complete request of a call that this batch reserved.
-func (h *hotRun) request(call *harness.Record) (request []byte, fresh bool) {
+// arguments gives those of a call that this batch reserved, nil for another.
+func (h *hotRun) arguments(call *harness.Record) []byte {
 	for _, r := range h.reserved {
-		if r.Call == call.Call {
-			return r.Request, r.Request != nil
+		if r.call == call.Call {
+			return r.arguments
 		}
 	}
-	return nil, false
+	return nil
 }
 
-func (b *batch) dispatch(h *hotRun, call *harness.Record, request []byte) (*publication, error) {
-	arguments, err := events.Arguments(request)
-	if err != nil {
-		return nil, fmt.Errorf("run %s, call %d: %w", h.id, call.Call, err)
-	}
+func (b *batch) dispatch(h *hotRun, call *harness.Record, arguments []byte) *publication {
 	header, data := events.EncodeDispatch(h.state.Run.Agent, events.Dispatch{
 		RunID: h.id, ToolCallID: call.ToolCallID, DispatchID: events.DispatchID(h.id, call.Call),
 		Tool: call.Tool, Arguments: arguments, Deadline: call.Deadline,
@@ -133,7 +126,7 @@ func (b *batch) dispatch(h *hotRun, call *harness.Record, request []byte) (*publ
 			Subject: b.w.cfg.Subjects.Dispatch(call.Executor, h.id, call.Call), Header: header, Data: data,
 		},
 		expect: stream.ExpectNew(), dispatched: call.Tool,
-	}, nil
+	}
 }
 
 // lag gives how far behind an event was when it was read.

@@ -23,7 +23,7 @@ type hotRun struct {
 	projected  uint64                             // the fact at which the store stands
 	operations map[string]*harness.ModelOperation // changed, not yet projected
 	changes    []*store.RecordChange              // of records, in fact order, not yet projected
-	reserved   []*harness.Record                  // calls reserved since the batch began, with their requests
+	reserved   []reservation                      // calls reserved since the batch began
 	schedule   time.Time                          // a timer to set; zero for none
 	complete   bool                               // state.Records holds every record of the run
 	used       usedIDs                            // by the run, where all are known
@@ -96,9 +96,29 @@ func keepFirst[V any](m map[string]V, key string, value V) {
 	}
 }
 
+// reservation is a call that was reserved in this batch, with what its executor
+// must get; the arguments are nil where the event has aged out.
+type reservation struct {
+	call      uint64
+	arguments []byte
+}
+
+// brought is what a fact's event brought: of a tool.call the complete request,
+// and the arguments in it; of a tool.result the raw response.
+type brought struct{ request, arguments, raw []byte }
+
+func broughtBy(in *events.Inbound) brought {
+	switch p := in.Payload.(type) {
+	case *events.ToolCall:
+		return brought{request: in.Data, arguments: p.Arguments}
+	case *events.ToolResult:
+		return brought{raw: p.Result}
+	}
+	return brought{}
+}
+
 // apply takes the state past a stored fact and notes what the store lacks.
-// request and raw are the bytes that the fact's event brought.
-func (h *hotRun) apply(f *events.Fact, at harness.Stored, request, raw []byte) error {
+func (h *hotRun) apply(f *events.Fact, at harness.Stored, b brought) error {
 	first := h.state.Run == nil
 	touched, err := h.state.Apply(f, at)
 	if err != nil {
@@ -112,8 +132,8 @@ func (h *hotRun) apply(f *events.Fact, at harness.Stored, request, raw []byte) e
 	case *events.ToolReserved:
 		h.used.add(p.ToolCallID)
 		record := *touched // the open call stays without bytes
-		record.Request = request
-		h.reserved = append(h.reserved, &record)
+		record.Request = b.request
+		h.reserved = append(h.reserved, reservation{record.Call, b.arguments})
 		h.changes = append(h.changes, &store.RecordChange{Record: &record, Reserved: true})
 	case *events.ModelGranted:
 		h.changed(p.OperationID)
@@ -122,7 +142,7 @@ func (h *hotRun) apply(f *events.Fact, at harness.Stored, request, raw []byte) e
 	case *events.ToolSettled:
 		record := *touched
 		if p.RawStored {
-			record.RawResponse = raw
+			record.RawResponse = b.raw
 		}
 		h.settled(&record)
 	}

@@ -90,34 +90,30 @@ func (r Recovery) take(h *hotRun, m stream.Message, cause func(uint64) (*events.
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUnreadable, err)
 	}
-	var request, raw []byte
-	switch p := f.Payload.(type) {
-	case *events.ToolReserved:
-		request, _, err = r.bytesOf(cause(f.Cause.Sequence))
-	case *events.ToolSettled:
-		if p.RawStored {
-			_, raw, err = r.bytesOf(cause(f.Cause.Sequence))
+	var b brought
+	if bringsBytes(f.Payload) {
+		in, err := cause(f.Cause.Sequence)
+		switch {
+		case errors.Is(err, stream.ErrNotFound):
+			r.Log.Warn().Err(err).Msg("event has aged out; its bytes are lost to the record")
+		case err != nil:
+			return err
+		default:
+			b = broughtBy(in)
 		}
 	}
-	if err != nil {
-		return err
-	}
-	return h.apply(f, harness.Stored{Sequence: m.Sequence, Digest: digest}, request, raw)
+	return h.apply(f, harness.Stored{Sequence: m.Sequence, Digest: digest}, b)
 }
 
-// bytesOf gives the request or raw response that an event brought.
-func (r Recovery) bytesOf(in *events.Inbound, err error) (request, raw []byte, _ error) {
-	if errors.Is(err, stream.ErrNotFound) {
-		r.Log.Warn().Err(err).Msg("event has aged out; its bytes are lost to the record")
-		return nil, nil, nil
+// bringsBytes reports whether a record keeps something of the fact's event.
+func bringsBytes(payload events.Payload) bool {
+	switch p := payload.(type) {
+	case *events.ToolReserved:
+		return true
+	case *events.ToolSettled:
+		return p.RawStored
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	if result, ok := in.Payload.(*events.ToolResult); ok {
-		raw = result.Result
-	}
-	return in.Data, raw, nil
+	return false
 }
 
 // cause reads an inbound event again.

@@ -105,8 +105,8 @@ func workerFaults() []fault {
 		{
 			name: "the request is not kept", wrong: "the canonical record lacks its complete request",
 			file: hot, seeds: 100,
-			old: `		record.Request = request`,
-			new: `		record.Request = request[:0]`,
+			old: `		record.Request = b.request`,
+			new: `		record.Request = b.request[:0]`,
 		},
 		{
 			name: "dispatch past the deadline", wrong: "an executor is given a call that has timed out",
