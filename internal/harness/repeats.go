@@ -1,9 +1,9 @@
 package harness
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"slices"
-
-	"runledger/internal/events"
 )
 
 // maxRecent bounds how many different calls and results a run remembers to see
@@ -12,15 +12,26 @@ const maxRecent = 64
 
 // Repetition is one call and what it came to, and how often it did.
 type Repetition struct {
-	Key   string // digest of tool, arguments and result
+	Key   uint64 // see repetitionKey
 	Count int
+}
+
+// repetitionKey tells calls and what they came to apart: the first 8 bytes of
+// the SHA-256 of tool, arguments and result. It guards nothing: whoever finds
+// two of one key only has his own run taken for one that repeats itself.
+func repetitionKey(call *Record) uint64 {
+	text := make([]byte, 0, 256)
+	for _, part := range []string{call.Tool, "\n", call.ArgumentsDigest, "\n", string(call.Status), " ", string(call.Code), "\n", call.RawDigest} {
+		text = append(text, part...)
+	}
+	sum := sha256.Sum256(text)
+	return binary.BigEndian.Uint64(sum[:])
 }
 
 // repeated counts that a call came to a result: the same tool, the same
 // arguments, the same result.
 func (r *Run) repeated(call *Record) {
-	text := call.Tool + "\n" + call.ArgumentsDigest + "\n" + string(call.Status) + " " + string(call.Code) + "\n" + call.RawDigest
-	seen := Repetition{Key: events.DigestBytes([]byte(text)), Count: 1}
+	seen := Repetition{Key: repetitionKey(call), Count: 1}
 	at := slices.IndexFunc(r.Recent, func(s Repetition) bool { return s.Key == seen.Key })
 	switch {
 	case at >= 0:

@@ -130,7 +130,7 @@ func BenchmarkProjectWhatCallsCameTo(b *testing.B) {
 	l := newLoad(b, s, "recent", 50)
 	for _, run := range l.runs {
 		for i := range 64 {
-			run.Recent = append(run.Recent, harness.Repetition{Key: events.DigestBytes([]byte{byte(i)}), Count: 1})
+			run.Recent = append(run.Recent, harness.Repetition{Key: uint64(i) << 32, Count: 1})
 		}
 	}
 	defer perCall(b, addr, len(l.runs))()

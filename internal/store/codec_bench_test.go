@@ -30,7 +30,7 @@ func codecRun(recent int) (*harness.Run, *harness.Record) {
 		Calls:  map[events.Status]int64{events.StatusReady: 50},
 	}
 	for i := range recent {
-		run.Recent = append(run.Recent, harness.Repetition{Key: events.DigestBytes([]byte{byte(i)}), Count: 1})
+		run.Recent = append(run.Recent, harness.Repetition{Key: uint64(i) << 32, Count: 1})
 	}
 	return run, record
 }

@@ -132,15 +132,22 @@ func TestWhatCallsCameToIsOneShortTextOfTheRun(t *testing.T) {
 		s, raw := open(t, addr), client(t, addr)
 		p := whole("r", 3, base())
 		p.Run.Recent = []harness.Repetition{
-			{Key: "sha256:" + strings.Repeat("00", 32), Count: 1},
-			{Key: "sha256:" + strings.Repeat("fb", 32), Count: 12},
+			{Key: 0, Count: 1},
+			{Key: 0xfbfbfbfbfbfbfbfb, Count: 12},
 		}
 		must(t, project(t, s, p))
-		want := "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA -_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_s*12"
+		want := "AAAAAAAAAAA -_v7-_v7-_s*12"
 		if got := raw.HGet(t.Context(), "runledger.run:{r}", "recent").Val(); got != want {
 			t.Errorf("recent is %s\nwant      %s", got, want)
 		}
-		for _, damaged := range []string{"secret word", "AA*", "AA*0", "AA*x", "AA ", "AB", "*1"} {
+		const once = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA*2 -_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_s" // whole digests
+		must(t, raw.HSet(t.Context(), "runledger.run:{r}", "recent", once).Err())
+		loaded, errs := s.LoadRuns(t.Context(), []string{"r"})
+		must(t, errs[0])
+		if want := []harness.Repetition{{Key: 0, Count: 2}, {Key: 0xfbfbfbfbfbfbfbfb, Count: 1}}; !slices.Equal(loaded[0].Recent, want) {
+			t.Errorf("of whole digests: got %v, want %v", loaded[0].Recent, want)
+		}
+		for _, damaged := range []string{"secret word", "AAAAAAAAAAA*", "AAAAAAAAAAA*0", "AAAAAAAAAAA*x", "AAAAAAAAAAA ", "AAAAAAAAAAB", "AAAA", "*1"} {
 			must(t, raw.HSet(t.Context(), "runledger.run:{r}", "recent", damaged).Err())
 			_, errs := s.LoadRuns(t.Context(), []string{"r"})
 			wantSafeConflict(t, errs[0])

@@ -2,7 +2,7 @@ package store
 
 import (
 	"encoding/base64"
-	"encoding/hex"
+	"encoding/binary"
 	"errors"
 	"strconv"
 	"strings"
@@ -11,31 +11,25 @@ import (
 )
 
 // repetitions are what a run's calls came to, the latest last, as one text: a
-// word for each, the bytes of its digest in base64 (43 characters, where the
-// digest itself has 71), and, where it came to that more than once, "*" and how
-// often. A run may hold many, and every settlement writes them all.
+// word for each, its key in base64 (11 characters), and, where it came to that
+// more than once, "*" and how often. A run may hold many, and every settlement
+// writes them all.
 type repetitions []harness.Repetition
 
-const digestPrefix = "sha256:"
-
-var errRepetitions = errors.New("want digests in base64, each perhaps with * and a number")
+var errRepetitions = errors.New("want keys in base64, each perhaps with * and a number")
 
 func (r *repetitions) text() ([]byte, error) {
-	out := make([]byte, 0, len(*r)*48) // a word and a count of up to three digits
-	var sum [64]byte
+	out := make([]byte, 0, len(*r)*16) // a word and a count of up to three digits
+	var key [8]byte
 	for _, seen := range *r {
-		digits, ok := strings.CutPrefix(seen.Key, digestPrefix)
-		if !ok || len(digits) > 2*len(sum) || digits != strings.ToLower(digits) {
-			return nil, errors.New("want keys that are digests: " + digestPrefix + " and hexadecimal digits")
-		}
-		n, err := hex.Decode(sum[:], []byte(digits))
-		if err != nil || n == 0 || seen.Count < 1 {
-			return nil, errors.New("want keys that are digests, each with a count of 1 or more")
+		if seen.Count < 1 {
+			return nil, errors.New("want a count of 1 or more with each key")
 		}
 		if len(out) > 0 {
 			out = append(out, ' ')
 		}
-		out = base64.RawURLEncoding.AppendEncode(out, sum[:n])
+		binary.BigEndian.PutUint64(key[:], seen.Key)
+		out = base64.RawURLEncoding.AppendEncode(out, key[:])
 		if seen.Count > 1 {
 			out = append(out, '*')
 			out = strconv.AppendInt(out, int64(seen.Count), 10)
@@ -44,18 +38,20 @@ func (r *repetitions) text() ([]byte, error) {
 	return out, nil
 }
 
+// parse takes whole digests too, of which the key is the beginning: so they were
+// written once.
 func (r *repetitions) parse(text string) error {
 	for word := range strings.SplitSeq(text, " ") {
 		digest, count, several := strings.Cut(word, "*")
 		seen := harness.Repetition{Count: 1}
-		sum, err := base64.RawURLEncoding.Strict().DecodeString(digest)
+		key, err := base64.RawURLEncoding.Strict().DecodeString(digest)
 		if err == nil && several {
 			seen.Count, err = strconv.Atoi(count)
 		}
-		if err != nil || len(sum) == 0 || seen.Count < 1 {
+		if err != nil || len(key) < 8 || seen.Count < 1 {
 			return errRepetitions
 		}
-		seen.Key = digestPrefix + hex.EncodeToString(sum)
+		seen.Key = binary.BigEndian.Uint64(key)
 		*r = append(*r, seen)
 	}
 	return nil

@@ -65,7 +65,7 @@ func recentKept(t *testing.T, s Subject) {
 	s.mustProject(t, h.all(0))
 	h.reserve("call-2")
 	p := h.all(3)
-	p.Run.Recent = []harness.Repetition{{Key: "sha256:00", Count: 9}} // no settlement, so nobody looks at it
+	p.Run.Recent = []harness.Repetition{{Key: 7, Count: 9}} // no settlement, so nobody looks at it
 	s.mustProject(t, p)
 	s.wantRun(t, h.at(4))
 	s.mustProject(t, store.Projection{Run: h.at(4), From: 3})

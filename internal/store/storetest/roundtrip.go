@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -71,7 +70,7 @@ func fullRun() (*harness.Run, *harness.Record) {
 		ProgressTold: true, Released: events.ReleaseStalled, GraceUntil: at.Add(4 * time.Second),
 		Step: 19, Final: true, Invalid: 20, ReportSource: "/agents/agent", ReportID: "report", TimerAt: at.Add(3 * time.Second),
 		Recent: []harness.Repetition{
-			{Key: "sha256:" + strings.Repeat("00fb", 16), Count: 21}, {Key: "sha256:" + strings.Repeat("a5", 32), Count: 1},
+			{Key: 0x00fb00fb00fb00fb, Count: 21}, {Key: 0xa5a5a5a5a5a5a5a5, Count: 1},
 		},
 	}, open
 }
