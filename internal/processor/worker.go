@@ -70,28 +70,47 @@ func NewWorker(cfg Config) (*Worker, error) {
 	return &Worker{cfg: cfg, hot: newHotRuns(cfg.HotRuns)}, nil
 }
 
+// moveEvery is how long a position may lag behind what is done: one move then
+// stands for many batches, and no batch waits for that of the one before. What
+// lies between is read again by the next owner, who finds it decided.
+const moveEvery = 100 * time.Millisecond
+
 // Run carries events until the context ends, the lease is lost or the reader
 // fails; the error says which. A batch that fails is held and tried again: the
 // position does not move past what is not done.
 func (w *Worker) Run(ctx context.Context, reader Reader, position Position) error {
+	way := headway{position: position, log: w.cfg.Log}
+	defer way.handOver(ctx)
 	for {
-		messages, err := reader.Next(ctx, w.cfg.BatchSize)
+		messages, err := w.next(ctx, reader, way.due())
 		if err != nil {
 			return err
 		}
-		if err := w.carry(ctx, messages); err != nil {
-			return err
+		if len(messages) > 0 {
+			if err := w.carry(ctx, messages); err != nil {
+				return err
+			}
+			way.done(messages[len(messages)-1].Sequence)
 		}
-		last := messages[len(messages)-1].Sequence
-		switch err := position.Move(ctx, last); {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case errors.Is(err, stream.ErrLeaseLost):
+		if err := way.move(ctx); err != nil {
 			return err
-		case err != nil: // the next batch moves it further
-			w.cfg.Log.Warn().Err(err).Msg("position not moved")
 		}
 	}
+}
+
+// next waits for messages, but no longer than until due, where that is set; then
+// it gives none.
+func (w *Worker) next(ctx context.Context, reader Reader, due time.Time) ([]stream.Message, error) {
+	if due.IsZero() {
+		return reader.Next(ctx, w.cfg.BatchSize)
+	}
+	until, cancel := context.WithDeadline(ctx, due)
+	defer cancel()
+	messages, err := reader.Next(until, w.cfg.BatchSize)
+	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return nil, nil
+	}
+	return messages, err
 }
 
 // carry takes messages through, however often it needs.
