@@ -1,6 +1,7 @@
 package events
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"slices"
@@ -258,17 +259,11 @@ func decodeAs[T any, P checker[T]](data []byte) (any, error) {
 // decodes it. It looks at brackets outside strings only; whether the rest is
 // JSON is for the decoder to say.
 func checkDepth(data []byte) error {
-	depth, inString := 0, false
+	depth := 0
 	for i := 0; i < len(data); i++ {
 		switch c := data[i]; {
-		case inString:
-			if c == '\\' {
-				i++
-			} else if c == '"' {
-				inString = false
-			}
 		case c == '"':
-			inString = true
+			i = endOfString(data, i+1)
 		case c == '{' || c == '[':
 			if depth++; depth > MaxDepth {
 				return fmt.Errorf("JSON: want at most %d levels, got more", MaxDepth)
@@ -278,4 +273,24 @@ func checkDepth(data []byte) error {
 		}
 	}
 	return nil
+}
+
+// endOfString gives where the string ends that begins at i: its quotation mark,
+// which is the first that no odd number of backslashes precedes.
+func endOfString(data []byte, i int) int {
+	for begin := i; ; {
+		k := bytes.IndexByte(data[i:], '"')
+		if k < 0 {
+			return len(data)
+		}
+		i += k
+		escapes := 0
+		for i-1-escapes >= begin && data[i-1-escapes] == '\\' {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			return i
+		}
+		i++
+	}
 }

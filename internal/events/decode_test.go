@@ -309,4 +309,8 @@ func TestDepthOfDataIsLimitedExactly(t *testing.T) {
 	if in, err := decodeCall(t, header(nil), brackets); err != nil || in.Problem != nil {
 		t.Errorf("brackets within a string are no levels: %v, %v", err, in.Problem)
 	}
+	after := `{"run_id":"r1","tool_call_id":"c1","tool":"search","arguments":{"b":"\\\\","a":` + strings.Repeat("[", 127) + strings.Repeat("]", 127) + `}}`
+	if in, err := decodeCall(t, header(nil), after); err != nil || in.Problem == nil {
+		t.Errorf("levels after a string that ends in an escaped backslash count: %v", err)
+	}
 }

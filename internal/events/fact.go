@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -133,12 +132,13 @@ func DecodeFact(s Subjects, subject string, header map[string][]string, data []b
 		return nil, "", fmt.Errorf("fact on %s: %w", subject, err)
 	}
 	f := &Fact{}
-	kind, err := f.readSubject(s, subject)
+	address, err := s.ParseFact(subject)
 	if err != nil {
 		return nil, "", err
 	}
-	if f.Payload = NewPayload(kind); f.Payload == nil {
-		return nil, "", fmt.Errorf("fact on %s: kind %q: %w", subject, kind, ErrNewer)
+	f.Agent, f.Run, f.OutsideKey = address.Agent, address.Run, address.OutsideKey
+	if f.Payload = NewPayload(address.Kind); f.Payload == nil {
+		return nil, "", fmt.Errorf("fact on %s: kind %q: %w", subject, address.Kind, ErrNewer)
 	}
 	if err := f.readAttributes(attributes); err != nil {
 		return nil, "", fmt.Errorf("fact on %s: %w", subject, err)
@@ -147,23 +147,6 @@ func DecodeFact(s Subjects, subject string, header map[string][]string, data []b
 		return nil, "", fmt.Errorf("fact on %s: %w", subject, err)
 	}
 	return f, Digest(attributes, data), nil
-}
-
-func (f *Fact) readSubject(s Subjects, subject string) (Kind, error) {
-	rest, below := strings.CutPrefix(subject, s.prefix)
-	tokens := strings.Split(rest, ".")
-	if !below || len(tokens) < 5 || !ValidName(tokens[1]) || !ValidName(tokens[2]) {
-		tokens = nil
-	}
-	switch {
-	case len(tokens) == 5 && tokens[0] == "fact":
-	case len(tokens) == 6 && tokens[0] == "outside":
-		f.OutsideKey = tokens[5]
-	default:
-		return "", fmt.Errorf("fact subject: want %sfact.<agent>.<run>.<kind> or %soutside.…, got %q", s.prefix, s.prefix, subject)
-	}
-	f.Agent, f.Run = tokens[1], tokens[2]
-	return Kind(tokens[3] + "." + tokens[4]), nil
 }
 
 func (f *Fact) readAttributes(attributes []Attribute) error {
@@ -196,7 +179,7 @@ func (f *Fact) readAttributes(attributes []Attribute) error {
 			errs = append(errs, fmt.Errorf("attribute %s: %w", a.Name, err))
 		}
 	}
-	if err := checkRules(f.Rules); err != nil {
+	if err := CheckRules(f.Rules); err != nil {
 		errs = append(errs, err)
 	}
 	if (f.Sequence == 0) != (f.OutsideKey != "") {
@@ -205,13 +188,15 @@ func (f *Fact) readAttributes(attributes []Attribute) error {
 	return errors.Join(errs...)
 }
 
-// checkRules tells a newer version of the rules from what is none.
-func checkRules(version string) error {
+// CheckRules holds the rules version of a fact against this program's. A higher
+// one is [ErrNewer]; what is no version at all is not.
+func CheckRules(version string) error {
 	if version == RulesVersion {
 		return nil
 	}
 	err := fmt.Errorf("rules version: want %q, got %.40q", RulesVersion, version)
-	if n, parseErr := strconv.ParseUint(version, 10, 32); parseErr == nil && n > 0 {
+	ours, _ := strconv.ParseUint(RulesVersion, 10, 32) // a number of ours
+	if n, parseErr := strconv.ParseUint(version, 10, 32); parseErr == nil && n > ours {
 		err = fmt.Errorf("%w: %w", err, ErrNewer)
 	}
 	return err

@@ -43,15 +43,26 @@ const (
 // "harness.tool.call.v1".
 func (v Verb) Type() string { return "harness." + string(v) + ".v1" }
 
-var (
-	namePattern   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
-	prefixPattern = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
-)
+var prefixPattern = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
 
 // ValidName reports whether s may name a run, an agent, an executor or an
 // operator: 1 to 128 of the characters A-Z a-z 0-9 _ and -. Such a name is one
 // token of a subject, one segment of a key and a hash tag of Redis Cluster.
-func ValidName(s string) bool { return namePattern.MatchString(s) }
+func ValidName(s string) bool {
+	if len(s) == 0 || len(s) > maxName {
+		return false
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+const maxName = 128
 
 // Subjects builds and reads every subject below one prefix. The zero value is
 // not usable; see [NewSubjects].
@@ -103,6 +114,22 @@ func (s Subjects) HistoryOfAny(run string) string { return s.History("*", run) }
 // and the answers outside any history.
 func (s Subjects) AllOf(run string) string { return s.prefix + "*.*." + run + ".>" }
 
+// Everything filters all that is below the prefix.
+func (s Subjects) Everything() string { return s.prefix + ">" }
+
+// Stored filters all stored inbound events, those of every partition.
+func (s Subjects) Stored() string { return s.prefix + "part.>" }
+
+// StoredOf gives the filters of all stored inbound events about one run: what
+// was said of it, and its ticks.
+func (s Subjects) StoredOf(run string) []string {
+	return []string{s.prefix + "part.*.in.*.*." + run + ".>", s.prefix + "part.*.tick." + run}
+}
+
+// Told filters everything that was ever told to one agent of one run; "*" stands
+// for any agent, and for any run.
+func (s Subjects) Told(agent, run string) string { return s.prefix + "*." + agent + "." + run + ".>" }
+
 // Outside is where a fact that belongs to no run's history is stored, once:
 // key makes the subject unique.
 func (s Subjects) Outside(agent, run string, kind Kind, key string) string {
@@ -125,6 +152,9 @@ func (s Subjects) Timer(run string, generation int64) string {
 	return s.prefix + "timer." + run + "." + strconv.FormatInt(generation, 10)
 }
 
+// Timers filters the schedules of a run.
+func (s Subjects) Timers(run string) string { return s.prefix + "timer." + run + ".*" }
+
 // Tick is where a schedule of the run delivers.
 func (s Subjects) Tick(run string) string { return s.prefix + "tick." + run }
 
@@ -132,6 +162,41 @@ func (s Subjects) Tick(run string) string { return s.prefix + "tick." + run }
 // sequence is the event's own in IN.
 func (s Subjects) Invalid(role Role, principal string, sequence uint64) string {
 	return s.prefix + "invalid." + string(role) + "." + principal + "." + strconv.FormatUint(sequence, 10)
+}
+
+// FactAddress is what the subject of a stored fact says.
+type FactAddress struct {
+	Agent, Run string
+	Kind       Kind
+	OutsideKey string // empty where the fact is one of a run's history
+}
+
+// ParseFact reads the subject of a stored fact. Whether there is a fact of that
+// kind it does not judge.
+func (s Subjects) ParseFact(subject string) (FactAddress, error) {
+	rest, below := strings.CutPrefix(subject, s.prefix)
+	tokens := strings.Split(rest, ".")
+	inside := below && len(tokens) == 5 && tokens[0] == "fact"
+	outside := below && len(tokens) == 6 && tokens[0] == "outside" && tokens[5] != ""
+	if !inside && !outside || !ValidName(tokens[1]) || !ValidName(tokens[2]) {
+		return FactAddress{}, fmt.Errorf("fact subject: want %sfact.<agent>.<run>.<fact> or %soutside.<agent>.<run>.<fact>.<key>, got %.200q", s.prefix, s.prefix, subject)
+	}
+	a := FactAddress{Agent: tokens[1], Run: tokens[2], Kind: Kind(tokens[3] + "." + tokens[4])}
+	if outside {
+		a.OutsideKey = tokens[5]
+	}
+	return a, nil
+}
+
+// PartitionOf gives the partition of a stored inbound subject, -1 if it has none.
+func (s Subjects) PartitionOf(subject string) int {
+	rest, below := strings.CutPrefix(subject, s.prefix+"part.")
+	number, _, _ := strings.Cut(rest, ".")
+	n, err := strconv.Atoi(number)
+	if !below || err != nil || n < 0 {
+		return -1
+	}
+	return n
 }
 
 // Address is what the subject of an inbound event says: who speaks, about

@@ -152,7 +152,7 @@ func cutStage(changes []RecordChange) int {
 // encodeCallOf writes keys and arguments as the script lists them.
 func encodeCallOf(p *Projection, stage stage, keys runKeys, records []string, changes []RecordChange) (*scriptCall, error) {
 	run := p.Run
-	call := newScriptCall(3+len(records), 100+80*len(changes)+6*len(p.Operations))
+	call := newScriptCall(3+len(records), 64+40*len(changes)+6*len(p.Operations))
 	call.add(keys.run, keys.done, keys.ops)
 	for _, key := range records {
 		call.add(key)
