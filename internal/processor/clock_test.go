@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"runledger/internal/events"
+	"runledger/internal/harness"
 	"runledger/internal/policy"
 	"runledger/internal/processor"
 	"runledger/internal/store"
@@ -28,6 +29,20 @@ type clocked struct {
 	facts   []*nats.Msg
 	from    []uint64 // of each projection
 	project func()   // called by each
+
+	projected *harness.Run // as it was last given to the store
+	cfg       processor.Config
+}
+
+// use gives the clock's worker other servers, and nothing that it held.
+func (c *clocked) use(publisher processor.Publisher, history processor.History, records processor.Store) {
+	c.t.Helper()
+	c.cfg.Publisher, c.cfg.History, c.cfg.Store = publisher, history, records
+	worker, err := processor.NewWorker(c.cfg)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.worker = worker
 }
 
 func newClocked(t *testing.T) *clocked {
@@ -46,13 +61,11 @@ ttl: 1s
 		t.Fatal(err)
 	}
 	c := &clocked{t: t, clock: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), project: func() {}}
-	cfg := processor.DefaultConfig()
-	cfg.Subjects, cfg.Publisher, cfg.History, cfg.Store = subjects, c, c, c
-	cfg.Rulebook, cfg.Metrics = processor.NewRulebook(rules, nil), processor.NewMetrics(prometheus.NewRegistry())
-	cfg.Clock = func() time.Time { return c.clock }
-	if c.worker, err = processor.NewWorker(cfg); err != nil {
-		t.Fatal(err)
-	}
+	c.cfg = processor.DefaultConfig()
+	c.cfg.Subjects = subjects
+	c.cfg.Rulebook, c.cfg.Metrics = processor.NewRulebook(rules, nil), processor.NewMetrics(prometheus.NewRegistry())
+	c.cfg.Clock = func() time.Time { return c.clock }
+	c.use(c, c, c)
 	return c
 }
 
@@ -66,6 +79,8 @@ func (c *clocked) Publish(msg *nats.Msg, expect stream.Expect) processor.Pending
 func (c *clocked) Project(ctx context.Context, projections []store.Projection) []error {
 	for _, p := range projections {
 		c.from = append(c.from, p.From)
+		run := *p.Run
+		c.projected = &run
 	}
 	c.project()
 	return c.free.Project(ctx, projections)

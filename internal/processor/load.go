@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"runledger/internal/events"
 	"runledger/internal/harness"
@@ -67,7 +68,7 @@ func (b *batch) loadRuns(ctx context.Context, needy []*chain) error {
 // unlessPoison gives back an error that concerns everybody, and gives up a run
 // for one that concerns that run alone.
 func (b *batch) unlessPoison(c *chain, err error) error {
-	reason, alone := reasonOf(err)
+	reason, alone := b.w.reasonOf(c.run.id, err)
 	if !alone {
 		return err
 	}
@@ -82,7 +83,7 @@ func reasonOf(err error) (reason harness.Reason, alone bool) {
 		return "", false
 	case errors.Is(err, store.ErrConflict):
 		return harness.ReasonStoreConflict, true
-	case errors.Is(err, harness.ErrBrokenInvariant), errors.Is(err, errUnreadable):
+	case errors.Is(err, harness.ErrBrokenInvariant), errors.Is(err, errUnreadable), errors.Is(err, errAhead):
 		return harness.ReasonBrokenInvariant, true
 	}
 	return "", false
@@ -90,6 +91,35 @@ func reasonOf(err error) (reason harness.Reason, alone bool) {
 
 // errUnreadable says that the run's own history or policy cannot be read.
 var errUnreadable = errors.New("history cannot be read")
+
+// errAhead says that the store has facts of the run that the stream has not.
+var errAhead = errors.New("history has lost its end")
+
+// aheadGrace is how long a history may seem to have lost its end until its run
+// is given up: a leader that was just elected may be behind. The reader of IN
+// waits as long.
+const aheadGrace = 5 * time.Second
+
+// reasonOf is reasonOf for one run, which is not given up yet where its history
+// has only just seemed to have lost its end.
+func (w *Worker) reasonOf(run string, err error) (reason harness.Reason, alone bool) {
+	reason, alone = reasonOf(err)
+	if !errors.Is(err, errAhead) {
+		delete(w.ahead, run)
+		return reason, alone
+	}
+	now := w.cfg.Clock()
+	since, known := w.ahead[run]
+	if !known {
+		since = now
+		w.ahead[run] = now
+	}
+	if now.Sub(since) < aheadGrace {
+		return "", false
+	}
+	delete(w.ahead, run)
+	return reason, alone
+}
 
 // catchUp applies the facts that the stream has and the run lacks. What they
 // imply for the store is noted and projected with the batch: recovery is the
@@ -103,7 +133,7 @@ func (b *batch) catchUp(ctx context.Context, h *hotRun) error {
 	if run := h.state.Run; run != nil {
 		from = run.Stream + 1
 		if run.Phase != harness.PhaseTerminated && (last == nil || last.Sequence < run.Stream) {
-			return fmt.Errorf("%w: the store stands at fact %d (%d in the stream), which the stream has not", errUnreadable, run.Sequence, run.Stream)
+			return fmt.Errorf("%w: the store stands at fact %d (%d in the stream), which the stream has not", errAhead, run.Sequence, run.Stream)
 		}
 	}
 	if last != nil && last.Sequence >= from {

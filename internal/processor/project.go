@@ -66,7 +66,7 @@ func (b *batch) projected(ctx context.Context, h *hotRun, err error) (again bool
 // that run alone must not stop the others: its facts stand in the stream, and
 // its records wait until an operator has mended the store.
 func (b *batch) unlessOfOneRun(h *hotRun, err error) error {
-	if _, alone := reasonOf(err); !alone {
+	if _, alone := b.w.reasonOf(h.id, err); !alone {
 		return err
 	}
 	b.w.cfg.Metrics.conflicts.Inc()

@@ -58,8 +58,9 @@ func (c Config) Validate() error {
 
 // Worker carries the events of one partition. It is used by one goroutine.
 type Worker struct {
-	cfg Config
-	hot hotRuns
+	cfg   Config
+	hot   hotRuns
+	ahead map[string]time.Time // since when the stream seems to have less of a run than the store
 }
 
 // NewWorker returns a worker that holds nothing yet.
@@ -67,7 +68,7 @@ func NewWorker(cfg Config) (*Worker, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Worker{cfg: cfg, hot: newHotRuns(cfg.HotRuns)}, nil
+	return &Worker{cfg: cfg, hot: newHotRuns(cfg.HotRuns), ahead: make(map[string]time.Time)}, nil
 }
 
 // moveEvery is how long a position may lag behind what is done: one move then
