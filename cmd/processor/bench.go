@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -43,7 +44,7 @@ docs/performance.md says what is measured and how.`,
 	}
 	cmd.Flags().IntVar(&o.seconds, "seconds", 20, "measured time of each phase, after its warm-up")
 	cmd.Flags().IntVar(&o.rounds, "rounds", 3, "rounds of processor and floor")
-	cmd.Flags().StringVar(&o.rates, "rates", "500,1000,2000", `arrivals a second at which latencies are measured; "" leaves latencies out`)
+	cmd.Flags().StringVar(&o.rates, "rates", "500,1000,2000", `arrivals a second at which latencies are measured; "" leaves latencies out; not with --matrix`)
 	cmd.Flags().BoolVar(&o.matrix, "matrix", false, "vary one factor at a time instead: durability, processors, sizes, runs")
 	cmd.Flags().StringVar(&o.cells, "cells", "", `with --matrix: only cells whose names hold this text, such as "open runs"`)
 	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON object as the last line")
@@ -52,7 +53,7 @@ docs/performance.md says what is measured and how.`,
 }
 
 func runBench(cmd *cobra.Command, o benchOptions) (err error) {
-	rates, err := parseRates(o.rates)
+	rates, err := o.check(cmd)
 	if err != nil {
 		return usageOf(cmd, err)
 	}
@@ -93,6 +94,30 @@ func runBench(cmd *cobra.Command, o benchOptions) (err error) {
 		return err
 	}
 	return tellBench(out, result, o.json)
+}
+
+// check refuses flags that do not go together or are out of range, and reads the
+// rates.
+func (o benchOptions) check(cmd *cobra.Command) (rates []int, err error) {
+	switch {
+	case cmd.Flags().Changed("cells") && !o.matrix:
+		return nil, errors.New("--cells: it names cells of the matrix; add --matrix, or leave --cells out")
+	case cmd.Flags().Changed("rates") && o.matrix:
+		return nil, errors.New("--rates: the cells of the matrix have rates of their own; leave out --rates or --matrix")
+	case o.seconds < 1 || o.seconds > bench.MaxSeconds:
+		return nil, fmt.Errorf("--seconds: want 1 to %d, got %d", bench.MaxSeconds, o.seconds)
+	case o.rounds < 1 || o.rounds > bench.MaxRounds:
+		return nil, fmt.Errorf("--rounds: want 1 to %d, got %d", bench.MaxRounds, o.rounds)
+	}
+	if rates, err = parseRates(o.rates); err != nil {
+		return nil, err
+	}
+	for _, rate := range rates {
+		if rate < 1 || rate > bench.MaxRate {
+			return nil, fmt.Errorf("--rates: want 1 to %d calls a second, got %d", bench.MaxRate, rate)
+		}
+	}
+	return rates, nil
 }
 
 // parseRates reads whole numbers with commas between; nothing is none.
@@ -148,7 +173,12 @@ func newBenchFloor() *cobra.Command {
 	var cfg bench.FloorConfig
 	cmd := &cobra.Command{
 		Use: bench.CommandFloor, Short: "The bare loop, for bench", Hidden: true, Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return bench.RunFloor(cmd.Context(), cfg) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if os.Getenv("GOGC") == "" {
+				debug.SetGCPercent(gcPercent) // as serve, or the two could not be compared
+			}
+			return bench.RunFloor(cmd.Context(), cfg)
+		},
 	}
 	cmd.Flags().StringVar(&cfg.URL, "nats-url", "", "NATS servers")
 	cmd.Flags().StringVar(&cfg.Redis, "redis", "", "host:port of Redis")

@@ -101,7 +101,12 @@ func TestBenchThatIsInterruptedLeavesNothing(t *testing.T) {
 }
 
 func TestBenchRefusesWhatItCannotMeasure(t *testing.T) {
-	try(t, "bench", "--seconds", "0").want(t, exitUsage, "Seconds is 0")
+	try(t, "bench", "--seconds", "0").want(t, exitUsage, "--seconds: want 1 to 3600, got 0")
+	try(t, "bench", "--seconds", "3601").want(t, exitUsage, "--seconds: want 1 to 3600, got 3601")
+	try(t, "bench", "--rounds", "101").want(t, exitUsage, "--rounds: want 1 to 100, got 101")
+	try(t, "bench", "--rates", "500,50001").want(t, exitUsage, "--rates: want 1 to 50000 calls a second, got 50001")
+	try(t, "bench", "--cells", "open runs").want(t, exitUsage, "--cells", "add --matrix, or leave --cells out")
+	try(t, "bench", "--matrix", "--rates", "500").want(t, exitUsage, "--rates", "leave out --rates or --matrix")
 	try(t, "bench", "--rates", "1,x").want(t, exitUsage, "--rates", `"1,x"`)
 	try(t, "bench", "--matrix", "--cells", "nonsense").want(t, exitUsage, `"nonsense"`)
 	try(t, "bench", "nats-server", "--nonsense").want(t, exitFailed, "nats-server", "nonsense")

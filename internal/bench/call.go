@@ -6,9 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"runledger/internal/events"
+	"runledger/internal/stream"
+
+	"github.com/nats-io/nats.go"
 )
 
 // intentMsg is an event in binary mode, without its data.
@@ -89,8 +90,8 @@ func (l *load) dispatched(m *nats.Msg) error {
 func (l *load) intentClaim(c *call) *nats.Msg {
 	number := strconv.FormatUint(c.number, 10)
 	return &nats.Msg{
-		Subject: "$KV.CLAIMS." + c.dispatch, Reply: l.inbox + ".c." + number,
-		Header: nats.Header{"Nats-Expected-Last-Subject-Sequence": {"0"}},
+		Subject: "$KV." + stream.BucketClaims + "." + c.dispatch, Reply: l.inbox + ".c." + number,
+		Header: nats.Header{headerExpectLast: {"0"}},
 		Data:   []byte("bench-claim-" + number + " bench"),
 	}
 }

@@ -11,7 +11,7 @@ import (
 // Config says what to measure, and how long.
 type Config struct {
 	// Program is this program's own path: it is started again as each of the
-	// processes. See [Config.command].
+	// processes, by the commands below "bench".
 	Program string
 	// Dir is an empty folder for the servers' files; some gigabytes for a full
 	// measurement. Its content is removed after each session.
@@ -35,10 +35,10 @@ func (c Config) Validate() error {
 		return errors.New(`bench: Program is "", want the path of this program`)
 	case c.Dir == "":
 		return errors.New(`bench: Dir is "", want an empty folder`)
-	case c.Seconds < 1 || c.Seconds > 3600:
-		return fmt.Errorf("bench: Seconds is %d, want 1 to 3600", c.Seconds)
-	case c.Rounds < 1 || c.Rounds > 100:
-		return fmt.Errorf("bench: Rounds is %d, want 1 to 100", c.Rounds)
+	case c.Seconds < 1 || c.Seconds > MaxSeconds:
+		return fmt.Errorf("bench: Seconds is %d, want 1 to %d", c.Seconds, MaxSeconds)
+	case c.Rounds < 1 || c.Rounds > MaxRounds:
+		return fmt.Errorf("bench: Rounds is %d, want 1 to %d", c.Rounds, MaxRounds)
 	case c.Progress == nil:
 		return errors.New("bench: Progress is nil, want a writer")
 	}
@@ -53,8 +53,12 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// MaxRate bounds the arrivals that one load process is asked for.
-const MaxRate = 50_000
+// What a [Config] may ask for at most.
+const (
+	MaxSeconds = 3600
+	MaxRounds  = 100
+	MaxRate    = 50_000 // arrivals a second that one load process can do
+)
 
 // The commands below "bench" that make this program one of the processes.
 const (

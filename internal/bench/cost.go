@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// Cost is what the processes used in the measured time.
-type Cost struct {
+// cost is what the processes used in the measured time.
+type cost struct {
 	// CPU seconds for every 1,000 calls that were settled.
 	Processor float64 `json:"processor"`
 	NATS      float64 `json:"nats_server"`
@@ -105,10 +105,10 @@ func machineTime() (busy, all float64, err error) {
 }
 
 // cost is the difference between two looks, by call.
-func (u usage) cost(end usage, calls int64) Cost {
+func (u usage) cost(end usage, calls int64) cost {
 	n := float64(max(calls, 1))
 	each := func(begin, end float64) float64 { return 1000 * (end - begin) / n }
-	return Cost{
+	return cost{
 		Processor: each(u.processor, end.processor), NATS: each(u.nats, end.nats),
 		Redis: each(u.redis, end.redis), Load: each(u.load, end.load),
 		MemoryMiB: float64(end.resident) / (1 << 20), AllocatedBytes: (end.allocated - u.allocated) / n,

@@ -59,7 +59,7 @@ func TestCostIsWhatWasUsedInBetweenByCall(t *testing.T) {
 	begin := usage{processor: 10, nats: 20, redis: 30, load: 40, resident: 1 << 20, allocated: 1e6, busy: 500, all: 1000}
 	end := usage{processor: 11, nats: 22, redis: 33, load: 44, resident: 64 << 20, allocated: 5e6, busy: 515, all: 1040}
 	// Of 40 s of the machine 15 were in use, and 10 of these by what is watched.
-	want := Cost{Processor: 0.5, NATS: 1, Redis: 1.5, Load: 2, MemoryMiB: 64, AllocatedBytes: 2000, OthersPercent: 12.5}
+	want := cost{Processor: 0.5, NATS: 1, Redis: 1.5, Load: 2, MemoryMiB: 64, AllocatedBytes: 2000, OthersPercent: 12.5}
 	if got := begin.cost(end, 2000); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

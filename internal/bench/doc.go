@@ -15,7 +15,7 @@
 //
 // What the floor writes is not guessed at: before it runs, a few calls are sent
 // through a processor, and the messages that it stores and the commands that
-// change Redis are recorded (see [Recipe]). The floor plays them for every call,
+// change Redis are recorded (see recipe). The floor plays them for every call,
 // with the run, the call and the sequences put in. So it makes the same number
 // of writes of the same size, whatever the processor's layouts become.
 //

@@ -8,9 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"runledger/internal/events"
+	"runledger/internal/stream"
+
+	"github.com/nats-io/nats.go"
 )
 
 // LoadConfig says what the load sends, and where.
@@ -103,7 +104,7 @@ func newLoad(cfg LoadConfig) (*load, error) {
 		inbox: nats.NewInbox(), intent: newIntentWriter(cfg.ArgumentBytes),
 		resultHead: newPatch(head), resultTail: tail, calls: make([]call, ring),
 	}
-	l.pull = newPuller(nc, "DISPATCH", "executor-"+executorName, l.inbox+".d", 1000)
+	l.pull = newPuller(nc, stream.StreamDispatch, "executor-"+executorName, l.inbox+".d", 1000)
 	for _, subject := range []string{subjects.Republished(agentName), l.inbox + ".*", l.inbox + ".c.*"} {
 		if _, err := nc.ChanSubscribe(subject, l.in); err != nil {
 			return nil, fmt.Errorf("subscribe to %s: %w", subject, err)
@@ -159,7 +160,7 @@ func (l *load) open(ctx context.Context, runs int) error {
 				return err
 			}
 		case <-timeout.C:
-			return fmt.Errorf("%d of %d runs have started after %v", l.started, runs, openTimeout)
+			return fmt.Errorf("%d of %s have started after %v", l.started, plural(runs, "run"), openTimeout)
 		case <-ctx.Done():
 			return ctx.Err()
 		}

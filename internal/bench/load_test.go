@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"runledger/internal/events"
 	"runledger/internal/stream"
 	"runledger/internal/testenv"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // standIn answers a load as a processor would, and can be made to stall. It
@@ -30,6 +30,7 @@ type standIn struct {
 	sequence atomic.Uint64
 	stallAt  int // the call before which it stalls, from 1
 	stall    time.Duration
+	mute     atomic.Bool  // no call is settled any more
 	status   atomic.Value // of settled calls
 	mu       sync.Mutex
 	calls    int
@@ -90,6 +91,9 @@ func (s *standIn) answer(m *nats.Msg) {
 		fact(events.KindToolReserved, `{"tool_call_id":"`+id+`"}`)
 		s.publish(s.subjects.Dispatch(executorName, run, s.sequence.Add(1)), `{"run_id":"`+run+`","tool_call_id":"`+id+`"}`)
 	case events.VerbToolResult:
+		if s.mute.Load() {
+			return
+		}
 		fact(events.KindToolSettled, fmt.Sprintf(`{"tool_call_id":%q,"status":%q}`, id, s.status.Load()))
 	}
 }
@@ -109,7 +113,7 @@ func (s *standIn) callsByRun() map[string]int {
 }
 
 func (s *standIn) publish(subject, data string) {
-	if err := s.nc.Publish(subject, []byte(data)); err != nil {
+	if err := s.nc.Publish(subject, []byte(data)); err != nil && s.t.Context().Err() == nil { // else the test is over
 		s.t.Error(err)
 	}
 }
@@ -221,7 +225,7 @@ func TestRunsThatHaveHadTheirCallsGiveTheirPlacesToOthers(t *testing.T) {
 		}
 	}
 	_, err := s.order(l, playOrder{Rate: 100, ActiveRuns: 5, CallsPerRun: 2, FirstRun: 25, MeasuredMS: 1000, DrainMS: 10_000})
-	if err == nil || !strings.Contains(err.Error(), "all 30 open runs") {
+	if err == nil || !strings.Contains(err.Error(), "all of 30 open runs have had 2 calls each") {
 		t.Errorf("with too few runs: got %v", err)
 	}
 }
@@ -250,8 +254,50 @@ func TestAMeasuredPhaseGivesUpOnCallsThatAreStillUnderWay(t *testing.T) {
 	if p.Unfinished < 30 || p.Unfinished > 60 {
 		t.Errorf("%d calls are told not to have settled, want some 50 of 100", p.Unfinished)
 	}
-	if p.Latencies.Whole.Max < 400 { // as long as it was waited for
-		t.Errorf("those that did not settle count as %+v", p.Latencies.Whole)
+	if l := p.Latencies; l.Whole.Max < 400 || l.IntentToDispatch.Max < 400 { // as long as it was waited for
+		t.Errorf("those that were not dispatched count as %+v", l)
+	}
+}
+
+func TestCallsWhoseResultsAreNotSettledCountAsThatLong(t *testing.T) {
+	s := newStandIn(t)
+	l := s.load(10)
+	time.AfterFunc(500*time.Millisecond, func() { s.mute.Store(true) })
+	p, err := s.order(l, playOrder{Rate: 100, ActiveRuns: 10, MeasuredMS: 1000, DrainMS: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Unfinished < 30 || p.Unfinished > 70 {
+		t.Errorf("%d calls are told not to have settled, want some 50 of 100", p.Unfinished)
+	}
+	if l := p.Latencies; l.Whole.Max < 400 || l.ResultToSettled.Max < 400 {
+		t.Errorf("those whose results were not settled count as %+v", l)
+	}
+}
+
+func TestACallThatIsGivenUpCountsInTheStretchInWhichItHangs(t *testing.T) {
+	now := time.Now()
+	before := func(d time.Duration) time.Time { return now.Add(-d) }
+	for name, c := range map[string]struct {
+		call                       call
+		dispatched, settled, whole float64 // most, in ms; 0 of none
+	}{
+		"not dispatched": {call{scheduled: before(8 * time.Second)}, 8000, 0, 8000},
+		"not claimed":    {call{scheduled: before(8 * time.Second), dispatch: "r.1"}, 0, 0, 8000},
+		"not settled":    {call{scheduled: before(8 * time.Second), dispatch: "r.1", resulted: before(2 * time.Second)}, 0, 2000, 8000},
+	} {
+		p := newPlaying(playOrder{}, nil)
+		p.measured[&c.call] = struct{}{}
+		p.giveUp(now)
+		for stretch, pair := range map[string][2]float64{
+			"to dispatch": {p.toDispatch.latency().Max, c.dispatched},
+			"to settled":  {p.toSettled.latency().Max, c.settled},
+			"whole":       {p.whole.latency().Max, c.whole},
+		} {
+			if got, want := pair[0], pair[1]; got < want || got > 1.01*want {
+				t.Errorf("%s: %s is %v ms, want %v", name, stretch, got, want)
+			}
+		}
 	}
 }
 

@@ -101,7 +101,7 @@ func MeasureMatrix(ctx context.Context, cfg Config, cells []Cell) (Matrix, error
 	if err := cfg.Validate(); err != nil {
 		return Matrix{}, err
 	}
-	m := &measurement{cfg: cfg, recipes: make(map[[2]int]*Recipe)}
+	m := &measurement{cfg: cfg, recipes: make(map[[2]int]*recipe)}
 	out := Matrix{Machine: thisMachine(), Seconds: cfg.Seconds, Rounds: cfg.Rounds}
 	failed := 0
 	for _, c := range cells {
@@ -118,7 +118,7 @@ func MeasureMatrix(ctx context.Context, cfg Config, cells []Cell) (Matrix, error
 		out.Cells = append(out.Cells, result)
 	}
 	if failed > 0 {
-		return out, fmt.Errorf("%d of %d cells of the matrix could not be measured; see above", failed, len(out.Cells))
+		return out, fmt.Errorf("%d of %s of the matrix could not be measured; see above", failed, plural(len(out.Cells), "cell"))
 	}
 	return out, nil
 }
@@ -189,8 +189,7 @@ func (m *measurement) playRuns(ctx context.Context, s *session, c Cell) (play, e
 
 // WriteTable writes the matrix for people.
 func (m Matrix) WriteTable(w io.Writer) error {
-	fmt.Fprintf(w, "\n%s, %d CPUs, %s, nats-server %s; %d s a phase, %d rounds, medians\nbase: %s\n\n",
-		m.Machine.OS, m.Machine.CPUs, m.Machine.Go, m.Machine.NATS, m.Seconds, m.Rounds, BaseSetup())
+	fmt.Fprintf(w, "\n%s\nbase: %s\n\n", m.Machine.circumstances(m.Seconds, m.Rounds), BaseSetup())
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "\tload\tcalls/s\tfloor\tratio\tCPU s/1,000\tnats\tredis\tfloor CPU\tnats\tredis\tMiB\tB/call\tp50 ms\tp99 ms\tothers %\t")
 	for _, c := range m.Cells {

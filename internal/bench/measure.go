@@ -14,7 +14,7 @@ type bothOf map[subject][]play
 // measurement carries one through.
 type measurement struct {
 	cfg     Config
-	recipes map[[2]int]*Recipe // by bytes of arguments and result: nothing else changes them
+	recipes map[[2]int]*recipe // by bytes of arguments and result: nothing else changes them
 }
 
 // Measure measures one setup: throughput and cost, then latencies. The context
@@ -23,7 +23,7 @@ func Measure(ctx context.Context, cfg Config, setup Setup) (Result, error) {
 	if err := errors.Join(cfg.Validate(), setup.Validate()); err != nil {
 		return Result{}, err
 	}
-	m := &measurement{cfg: cfg, recipes: make(map[[2]int]*Recipe)}
+	m := &measurement{cfg: cfg, recipes: make(map[[2]int]*recipe)}
 	result, err := m.throughput(ctx, setup)
 	if err != nil {
 		return Result{}, err
@@ -60,7 +60,7 @@ func (m *measurement) rounds(ctx context.Context, setup Setup, phase func(contex
 	return nil
 }
 
-func (m *measurement) inSession(ctx context.Context, setup Setup, what subject, recipe *Recipe, fn func(*session) error) error {
+func (m *measurement) inSession(ctx context.Context, setup Setup, what subject, recipe *recipe, fn func(*session) error) error {
 	s, err := startSession(ctx, m.cfg, setup, what, recipe)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (m *measurement) inSession(ctx context.Context, setup Setup, what subject, 
 }
 
 // recipe records what a processor stores for a call, once for each size of call.
-func (m *measurement) recipe(ctx context.Context, setup Setup) (*Recipe, error) {
+func (m *measurement) recipe(ctx context.Context, setup Setup) (*recipe, error) {
 	key := [2]int{setup.ArgumentBytes, setup.ResultBytes}
 	if m.recipes[key] != nil {
 		return m.recipes[key], nil

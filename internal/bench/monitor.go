@@ -37,16 +37,27 @@ func startMonitor(ctx context.Context, addr string) (*monitor, error) {
 		m.close()
 		return nil, err
 	}
-	m.lines = bufio.NewReader(m.conn)
-	if _, err := m.conn.Write([]byte("MONITOR\r\n")); err != nil {
+	if err := m.begin(); err != nil {
 		m.close()
-		return nil, fmt.Errorf("monitor Redis: %w", err)
-	}
-	if ok, err := m.lines.ReadString('\n'); err != nil || !strings.HasPrefix(ok, "+OK") {
-		m.close()
-		return nil, fmt.Errorf("monitor Redis: %q: %w", ok, err)
+		return nil, err
 	}
 	return m, nil
+}
+
+// begin has the server send what it runs from now on.
+func (m *monitor) begin() error {
+	m.lines = bufio.NewReader(m.conn)
+	if _, err := m.conn.Write([]byte("MONITOR\r\n")); err != nil {
+		return fmt.Errorf("monitor Redis: %w", err)
+	}
+	answer, err := m.lines.ReadString('\n')
+	if err != nil {
+		return fmt.Errorf("monitor Redis: read its answer: %w", err)
+	}
+	if !strings.HasPrefix(answer, "+OK") {
+		return fmt.Errorf("monitor Redis: want +OK, got %.200q", answer)
+	}
+	return nil
 }
 
 func (m *monitor) close() {
@@ -59,7 +70,7 @@ func (m *monitor) close() {
 // commands gives the commands since it was called last that change data, in the
 // order in which the server ran them. A mark that the server is sent now shows
 // where they end.
-func (m *monitor) commands(ctx context.Context) ([]Command, error) {
+func (m *monitor) commands(ctx context.Context) ([]command, error) {
 	m.marks++
 	mark := "bench-mark-" + strconv.Itoa(m.marks)
 	if err := m.client.Echo(ctx, mark).Err(); err != nil {
@@ -68,7 +79,7 @@ func (m *monitor) commands(ctx context.Context) ([]Command, error) {
 	if err := m.conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		return nil, err
 	}
-	var commands []Command
+	var commands []command
 	for {
 		line, err := m.lines.ReadString('\n')
 		if err != nil {
@@ -90,12 +101,12 @@ func (m *monitor) commands(ctx context.Context) ([]Command, error) {
 
 // parseMonitored reads a line of MONITOR:
 // +1339518083.107412 [0 lua] "HSET" "key" "field" "value".
-func parseMonitored(line string) (Command, error) {
+func parseMonitored(line string) (command, error) {
 	_, rest, ok := strings.Cut(strings.TrimRight(line, "\r\n"), "] ")
 	if !ok {
 		return nil, fmt.Errorf("monitor Redis: a line is %.200q", line)
 	}
-	var command Command
+	var args command
 	for rest != "" {
 		quoted, err := strconv.QuotedPrefix(rest)
 		if err != nil {
@@ -105,11 +116,11 @@ func parseMonitored(line string) (Command, error) {
 		if err != nil {
 			return nil, fmt.Errorf("monitor Redis: a line has %.200q", quoted)
 		}
-		command = append(command, []byte(arg))
+		args = append(args, []byte(arg))
 		rest = strings.TrimPrefix(rest[len(quoted):], " ")
 	}
-	if len(command) == 0 {
+	if len(args) == 0 {
 		return nil, fmt.Errorf("monitor Redis: a line is %.200q", line)
 	}
-	return command, nil
+	return args, nil
 }

@@ -56,7 +56,7 @@ type play struct {
 	Unfinished int64     `json:"unfinished"` // arrived within the measured time, and not settled when the load gave up
 	Late       Latency   `json:"late"`       // how far the load itself was behind its schedule
 	Latencies  Latencies `json:"latencies"`  // of calls that arrived within the measured time
-	Cost       Cost      `json:"cost"`
+	Cost       cost      `json:"cost"`
 }
 
 // rate is whole calls a second.

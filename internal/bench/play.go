@@ -63,7 +63,7 @@ func (p *playing) run(ctx context.Context) (play, error) {
 		return play{}, err
 	}
 	result := play{Seconds: w.seconds, Calls: w.calls, Cost: w.cost, Late: p.late.latency(), Unfinished: int64(len(p.measured))}
-	p.giveUp()
+	p.giveUp(time.Now())
 	result.Latencies = Latencies{
 		IntentToDispatch: p.toDispatch.latency(), ResultToSettled: p.toSettled.latency(), Whole: p.whole.latency(),
 	}
@@ -74,7 +74,7 @@ func (p *playing) run(ctx context.Context) (play, error) {
 type watched struct {
 	seconds float64
 	calls   int64
-	cost    Cost
+	cost    cost
 	err     error
 }
 
@@ -99,7 +99,7 @@ func (p *playing) watch(ctx context.Context) watched {
 	}
 	calls := after - before
 	if !p.order.Unmeasured && (calls == 0 || until.Sub(from) < time.Duration(p.order.MeasuredMS)*time.Millisecond/10) {
-		return watched{err: fmt.Errorf("%d calls settled in %v: want a longer measured time, or a machine with less else to do", calls, until.Sub(from))}
+		return watched{err: fmt.Errorf("%s settled in %v: want a longer measured time, or a machine with less else to do", plural(int(calls), "call"), until.Sub(from))}
 	}
 	return watched{seconds: until.Sub(from).Seconds(), calls: calls, cost: begin.cost(end, calls)}
 }
@@ -213,7 +213,7 @@ func (p *playing) inTurn() (int, error) {
 	place := p.sent % len(p.active)
 	if p.order.CallsPerRun > 0 && p.counts[place] == p.order.CallsPerRun {
 		if p.spare == p.load.runs {
-			return 0, fmt.Errorf("play: all %d open runs have had their %d calls", p.load.runs, p.order.CallsPerRun)
+			return 0, fmt.Errorf("play: all of %s have had %s each", plural(p.load.runs, "open run"), plural(p.order.CallsPerRun, "call"))
 		}
 		p.active[place], p.counts[place] = p.spare, 0
 		p.spare++
@@ -269,11 +269,17 @@ func (p *playing) drain(ctx context.Context) error {
 }
 
 // giveUp counts what has not settled as having taken as long as it has been
-// under way: that is the least that it takes.
-func (p *playing) giveUp() {
-	now := time.Now()
+// under way, in whole and in the stretch in which it hangs: that is the least
+// that these take. A call whose claim is not answered hangs in neither.
+func (p *playing) giveUp(now time.Time) {
 	for c := range p.measured {
 		p.whole.record(now.Sub(c.scheduled))
+		switch {
+		case c.dispatch == "":
+			p.toDispatch.record(now.Sub(c.scheduled))
+		case !c.resulted.IsZero():
+			p.toSettled.record(now.Sub(c.resulted))
+		}
 		c.measured = false
 	}
 }

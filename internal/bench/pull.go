@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"runledger/internal/stream"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -23,9 +25,9 @@ type puller struct {
 
 const pullExpiry = "3600000000000" // an hour, in nanoseconds: longer than any phase
 
-func newPuller(nc *nats.Conn, stream, consumer, inbox string, batch int) *puller {
+func newPuller(nc *nats.Conn, from, consumer, inbox string, batch int) *puller {
 	return &puller{
-		nc: nc, subject: jetstream.DefaultAPIPrefix + "CONSUMER.MSG.NEXT." + stream + "." + consumer,
+		nc: nc, subject: jetstream.DefaultAPIPrefix + "CONSUMER.MSG.NEXT." + from + "." + consumer,
 		inbox: inbox, batch: batch,
 	}
 }
@@ -60,9 +62,9 @@ func newReader(ctx context.Context, js jetstream.JetStream, filters []string) (n
 	} else {
 		config.FilterSubjects = filters
 	}
-	consumer, err := js.CreateConsumer(ctx, "IN", config)
+	consumer, err := js.CreateConsumer(ctx, stream.StreamIn, config)
 	if err != nil {
-		return "", fmt.Errorf("make a consumer of IN: %w", err)
+		return "", fmt.Errorf("make a consumer of %s: %w", stream.StreamIn, err)
 	}
 	return consumer.CachedInfo().Name, nil
 }

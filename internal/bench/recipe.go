@@ -7,39 +7,39 @@ import (
 	"os"
 )
 
-// Recipe is what a processor stores for a run and for a call, as it was
+// recipe is what a processor stores for a run and for a call, as it was
 // recorded: the messages, byte for byte, and the commands that change Redis.
-type Recipe struct {
+type recipe struct {
 	Run      string // of which everything was recorded
 	Call     string
 	Sequence uint64 // of the call's tool.reserved within the run
 
-	Start   Step    // a run starts
-	Reserve Step    // an intent is accepted
-	Settle  Step    // a result is settled
-	Lease   Message // a position is moved
+	Start   step    // a run starts
+	Reserve step    // an intent is accepted
+	Settle  step    // a result is settled
+	Lease   message // a position is moved
 }
 
-// Step is what one event leads to: a fact, then commands to Redis, then, of an
+// step is what one event leads to: a fact, then commands to Redis, then, of an
 // intent, a dispatch.
-type Step struct {
-	Fact     Message
-	Writes   []Command
-	Dispatch *Message
+type step struct {
+	Fact     message
+	Writes   []command
+	Dispatch *message
 }
 
-// Message is one message of a stream.
-type Message struct {
+// message is one message of a stream.
+type message struct {
 	Subject string
 	Header  map[string][]string
 	Data    []byte
 }
 
-// Command is one command with its arguments, as Redis ran it.
-type Command [][]byte
+// command is one command with its arguments, as Redis ran it.
+type command [][]byte
 
-// Validate reports what a floor could not do without.
-func (r Recipe) Validate() error {
+// validate reports what a floor could not do without.
+func (r recipe) validate() error {
 	switch {
 	case r.Run == "" || r.Call == "" || r.Sequence == 0:
 		return errors.New("recipe: it names no run, call or sequence")
@@ -54,8 +54,8 @@ func (r Recipe) Validate() error {
 }
 
 // writes gives number and bytes of the arguments of what a call changes in Redis.
-func (r Recipe) writes() (commands, bytes int) {
-	for _, step := range []Step{r.Reserve, r.Settle} {
+func (r recipe) writes() (commands, bytes int) {
+	for _, step := range []step{r.Reserve, r.Settle} {
 		for _, c := range step.Writes {
 			commands++
 			for _, arg := range c {
@@ -66,7 +66,7 @@ func (r Recipe) writes() (commands, bytes int) {
 	return commands, bytes
 }
 
-func (r Recipe) writeFile(name string) error {
+func (r recipe) writeFile(name string) error {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("write the recipe: %w", err)
@@ -74,14 +74,14 @@ func (r Recipe) writeFile(name string) error {
 	return os.WriteFile(name, data, 0o600)
 }
 
-func readRecipe(name string) (Recipe, error) {
+func readRecipe(name string) (recipe, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
-		return Recipe{}, err
+		return recipe{}, err
 	}
-	var r Recipe
+	var r recipe
 	if err := json.Unmarshal(data, &r); err != nil {
-		return Recipe{}, fmt.Errorf("recipe %s: %w", name, err)
+		return recipe{}, fmt.Errorf("recipe %s: %w", name, err)
 	}
-	return r, r.Validate()
+	return r, r.validate()
 }

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"runledger/internal/events"
 	"runledger/internal/store"
+	"runledger/internal/stream"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // recordedCalls is how many calls a run has had when the last of them is
@@ -19,29 +20,29 @@ const recordedCalls = 80
 
 // record sends one run with some calls through a processor, with nobody else on
 // the servers, and records what it stored for the last of them.
-func record(ctx context.Context, natsURL, redisAddr string, setup Setup) (r Recipe, err error) {
+func record(ctx context.Context, natsURL, redisAddr string, setup Setup) (r recipe, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	p, err := newProbe(ctx, natsURL, redisAddr, setup)
 	if err != nil {
-		return Recipe{}, err
+		return recipe{}, err
 	}
 	defer p.close()
 	r.Run = runName(maxRuns - 1) // no other run has this name
 	if r.Start, err = p.start(ctx, r.Run); err != nil {
-		return Recipe{}, fmt.Errorf("record the start of a run: %w", err)
+		return recipe{}, fmt.Errorf("record the start of a run: %w", err)
 	}
 	for n := range uint64(recordedCalls) {
 		r.Call = callName(9_000_000_000 + n)
 		if err := p.call(ctx, &r); err != nil {
-			return Recipe{}, fmt.Errorf("record a call: %w", err)
+			return recipe{}, fmt.Errorf("record a call: %w", err)
 		}
 	}
-	r.Lease, err = p.lastOf(ctx, "KV_PARTITIONS", "$KV.PARTITIONS.lease.*")
+	r.Lease, err = p.lastOf(ctx, "KV_"+stream.BucketPartitions, leaseSubjects+"*")
 	if err != nil {
-		return Recipe{}, fmt.Errorf("record a position: %w", err)
+		return recipe{}, fmt.Errorf("record a position: %w", err)
 	}
-	return r, r.Validate()
+	return r, r.validate()
 }
 
 // probe is agent, executor and observer of the run that is recorded.
@@ -73,7 +74,7 @@ func newProbe(ctx context.Context, natsURL, redisAddr string, setup Setup) (*pro
 		_, err = p.nc.ChanSubscribe(p.subjects.Republished(agentName), p.facts)
 	}
 	if err == nil {
-		p.consumer, err = p.js.Consumer(ctx, "DISPATCH", "executor-"+executorName)
+		p.consumer, err = p.js.Consumer(ctx, stream.StreamDispatch, "executor-"+executorName)
 	}
 	if err == nil {
 		p.monitor, err = startMonitor(ctx, redisAddr)
@@ -96,25 +97,25 @@ func (p *probe) close() {
 }
 
 // start starts the run.
-func (p *probe) start(ctx context.Context, run string) (s Step, err error) {
+func (p *probe) start(ctx context.Context, run string) (s step, err error) {
 	msg := intentMsg(p.subjects.Agent(agentName, run, events.VerbRunStart), events.VerbRunStart, run, "/agents/"+agentName)
 	msg.Data = runStartData(run, time.Now())
 	if s.Fact, err = p.exchange(ctx, msg, events.KindRunStarted, run); err != nil {
-		return Step{}, err
+		return step{}, err
 	}
 	// Its projection follows the fact, and what comes next waits for it.
 	if err := p.until(ctx, func() (bool, error) {
 		runs, errs := p.records.LoadRuns(ctx, []string{run})
 		return runs[0] != nil, errs[0]
 	}); err != nil {
-		return Step{}, err
+		return step{}, err
 	}
 	s.Writes, err = p.monitor.commands(ctx)
 	return s, err
 }
 
 // call takes one call through, and puts what is stored of it into the recipe.
-func (p *probe) call(ctx context.Context, r *Recipe) error {
+func (p *probe) call(ctx context.Context, r *recipe) error {
 	msg := intentMsg(p.subjects.Agent(agentName, r.Run, events.VerbToolCall), events.VerbToolCall, r.Call, "/agents/"+agentName)
 	msg.Data = newPatch(requestData(p.setup.ArgumentBytes)).with(r.Run, r.Call)
 	var err error
@@ -128,16 +129,13 @@ func (p *probe) call(ctx context.Context, r *Recipe) error {
 	if err := dispatch.Ack(); err != nil {
 		return err
 	}
-	r.Reserve.Dispatch = &Message{Subject: dispatch.Subject(), Header: dispatch.Headers(), Data: dispatch.Data()}
+	r.Reserve.Dispatch = &message{Subject: dispatch.Subject(), Header: dispatch.Headers(), Data: dispatch.Data()}
 	if r.Reserve.Writes, err = p.monitor.commands(ctx); err != nil {
 		return err
 	}
-	record, err := p.records.Record(ctx, r.Run, r.Call)
-	if err != nil || record == nil {
-		return fmt.Errorf("no record stands behind the dispatch (%w)", err)
+	if r.Sequence, err = p.sequence(ctx, r.Run, r.Call); err != nil {
+		return err
 	}
-	r.Sequence = record.Call
-
 	head, tail := resultData(p.setup.ResultBytes)
 	msg = intentMsg(p.subjects.Executor(executorName, r.Run), events.VerbToolResult, "r-"+r.Call, "/executors/"+executorName)
 	msg.Data = append(append(newPatch(head).with(r.Run, r.Call), events.DispatchID(r.Run, r.Sequence)...), tail...)
@@ -157,33 +155,45 @@ func (p *probe) call(ctx context.Context, r *Recipe) error {
 	return err
 }
 
+// sequence gives that of the call's tool.reserved within the run, from its record.
+func (p *probe) sequence(ctx context.Context, run, call string) (uint64, error) {
+	record, err := p.records.Record(ctx, run, call)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("read the record of the dispatched call %s: %w", call, err)
+	case record == nil:
+		return 0, fmt.Errorf("call %s of run %s was dispatched, and the store has no record of it", call, run)
+	}
+	return record.Call, nil
+}
+
 // exchange publishes an event, waits for the fact that answers it, and reads it
 // from the stream, with all that was published.
-func (p *probe) exchange(ctx context.Context, msg *nats.Msg, want events.Kind, run string) (Message, error) {
+func (p *probe) exchange(ctx context.Context, msg *nats.Msg, want events.Kind, run string) (message, error) {
 	if _, err := p.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0)); err != nil {
-		return Message{}, err
+		return message{}, err
 	}
 	select {
 	case m := <-p.facts:
 		if kind := kindOf(m.Subject); kind != want {
-			return Message{}, fmt.Errorf("want fact %s, got %s: %.500s", want, kind, m.Data)
+			return message{}, fmt.Errorf("want fact %s, got %s: %.500s", want, kind, m.Data)
 		}
 	case <-ctx.Done():
-		return Message{}, fmt.Errorf("no fact %s: %w", want, ctx.Err())
+		return message{}, fmt.Errorf("no fact %s: %w", want, ctx.Err())
 	}
-	return p.lastOf(ctx, "RUNS", p.subjects.Fact(agentName, run, want))
+	return p.lastOf(ctx, stream.StreamRuns, p.subjects.Fact(agentName, run, want))
 }
 
-func (p *probe) lastOf(ctx context.Context, stream, subject string) (Message, error) {
-	s, err := p.js.Stream(ctx, stream)
+func (p *probe) lastOf(ctx context.Context, name, subject string) (message, error) {
+	s, err := p.js.Stream(ctx, name)
 	if err != nil {
-		return Message{}, err
+		return message{}, err
 	}
 	m, err := s.GetLastMsgForSubject(ctx, subject)
 	if err != nil {
-		return Message{}, fmt.Errorf("last message of %s: %w", subject, err)
+		return message{}, fmt.Errorf("last message of %s: %w", subject, err)
 	}
-	return Message{Subject: m.Subject, Header: m.Header, Data: m.Data}, nil
+	return message{Subject: m.Subject, Header: m.Header, Data: m.Data}, nil
 }
 
 // until asks until the answer is yes.

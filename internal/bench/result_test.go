@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -12,7 +13,7 @@ import (
 func plays(rates ...float64) []play {
 	out := make([]play, len(rates))
 	for i, rate := range rates {
-		out[i] = play{Seconds: 2, Calls: int64(2 * rate), Cost: Cost{Processor: rate / 1000, NATS: 1, Redis: 3, MemoryMiB: rate}}
+		out[i] = play{Seconds: 2, Calls: int64(2 * rate), Cost: cost{Processor: rate / 1000, NATS: 1, Redis: 3, MemoryMiB: rate}}
 		out[i].Latencies.Whole.P99 = rate
 	}
 	return out
@@ -35,10 +36,8 @@ func TestFiguresAreMediansOfTheRoundsAndRatiosOfMedians(t *testing.T) {
 func TestLatenciesAreMeasuredAtSharesOfTheThroughputAndAtFixedRates(t *testing.T) {
 	m := &measurement{cfg: Config{Rates: []int{500}}}
 	want := []arrival{{1000, 25}, {2000, 50}, {3000, 75}, {500, 0}}
-	for i, got := range m.arrivals(4000.9) {
-		if got != want[i] {
-			t.Errorf("got %v, want %v", got, want[i])
-		}
+	if got := m.arrivals(4000.9); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
@@ -96,6 +95,17 @@ func TestTablesTellTheRatio(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, &out)
 		}
+	}
+}
+
+func TestOneOfAThingIsToldAsOne(t *testing.T) {
+	m := Machine{OS: "linux/amd64", CPUs: 1, Go: "go1", NATS: "2"}
+	if got, want := m.circumstances(20, 1), "linux/amd64, 1 CPU, go1, nats-server 2; 20 s a phase, 1 round"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	m.CPUs = 2
+	if got, want := m.circumstances(20, 3), "linux/amd64, 2 CPUs, go1, nats-server 2; 20 s a phase, 3 rounds, medians"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 

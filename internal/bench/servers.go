@@ -11,11 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"runledger/internal/devserver"
 	"runledger/internal/stream"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // servers are fresh NATS and Redis servers of one session.

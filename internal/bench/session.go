@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"runledger/internal/devserver"
+
+	"github.com/nats-io/nats.go"
 )
 
 // subject is what is measured.
@@ -36,7 +36,7 @@ type session struct {
 }
 
 // startSession starts everything but the load. A floor needs the recipe.
-func startSession(ctx context.Context, cfg Config, setup Setup, what subject, recipe *Recipe) (s *session, err error) {
+func startSession(ctx context.Context, cfg Config, setup Setup, what subject, recipe *recipe) (s *session, err error) {
 	if err := setup.Validate(); err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (s *session) start(name string, args ...string) (*devserver.Process, error)
 	})
 }
 
-func (s *session) startFloor(recipe *Recipe) error {
+func (s *session) startFloor(recipe *recipe) error {
 	file := filepath.Join(s.dir, "recipe.json")
 	if err := recipe.writeFile(file); err != nil {
 		return err
@@ -109,25 +109,19 @@ func (s *session) waitShared(ctx context.Context) error {
 	defer cancel()
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
-	share := float64(partitions / len(s.processes))
+	lacking := errors.New("none has answered")
 	for {
-		shared, last := true, error(nil)
-		for _, listen := range s.listens {
-			text, err := fetch(ctx, "http://"+listen+"/metrics")
-			if err != nil {
-				shared, last = false, err
-				break
-			}
-			owned, err := metric(text, "runledger_partitions_owned")
-			shared = shared && err == nil && owned >= share
-		}
-		if shared {
+		lacks := s.lacks(ctx)
+		if lacks == nil {
 			return nil
+		}
+		if ctx.Err() == nil { // else it says no more than that
+			lacking = lacks
 		}
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
-			return fmt.Errorf("the processors have not taken their partitions (%w); the last: %w%s", ctx.Err(), last, s.logs())
+			return fmt.Errorf("the processors have not taken their partitions (%w): %w%s", ctx.Err(), lacking, s.logs())
 		}
 		if err := s.alive(); err != nil {
 			return err
@@ -135,8 +129,27 @@ func (s *session) waitShared(ctx context.Context) error {
 	}
 }
 
+// lacks tells of the first processor that has not taken its share, nil of none.
+func (s *session) lacks(ctx context.Context) error {
+	share := partitions / len(s.listens)
+	for _, listen := range s.listens {
+		text, err := fetch(ctx, "http://"+listen+"/metrics")
+		if err != nil {
+			return err
+		}
+		owned, err := metric(text, "runledger_partitions_owned")
+		if err != nil {
+			return fmt.Errorf("metrics of %s: %w", listen, err)
+		}
+		if int(owned) < share {
+			return fmt.Errorf("the one at %s has %.0f, want %d at least", listen, owned, share)
+		}
+	}
+	return nil
+}
+
 // record makes a recipe of what the session's processor does.
-func (s *session) record(ctx context.Context) (*Recipe, error) {
+func (s *session) record(ctx context.Context) (*recipe, error) {
 	r, err := record(ctx, s.servers.url(), s.servers.redis.Addr(), s.setup)
 	if err != nil {
 		return nil, fmt.Errorf("%w%s", err, s.logs())
@@ -155,17 +168,33 @@ func (s *session) startLoad(ctx context.Context) error {
 	if s.nc, err = nats.Connect(s.servers.url(), nats.Name("bench")); err != nil {
 		return fmt.Errorf("connect to NATS: %w", err)
 	}
-	deadline := time.Now().Add(10 * time.Second)
+	return s.waitLoad(ctx)
+}
+
+// waitLoad waits until the load takes orders.
+func (s *session) waitLoad(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	poll := time.NewTicker(loadPoll)
+	defer poll.Stop()
 	for {
 		_, err := s.order(ctx, order{})
-		if !errors.Is(err, nats.ErrNoResponders) || time.Now().After(deadline) {
+		if !errors.Is(err, nats.ErrNoResponders) {
 			return err
 		}
 		if err := s.alive(); err != nil {
 			return err
 		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return fmt.Errorf("the load does not listen (%w): %w", ctx.Err(), err)
+		}
 	}
 }
+
+// loadPoll is how often a load that begins is asked whether it listens.
+const loadPoll = 20 * time.Millisecond
 
 // open starts runs until so many are open.
 func (s *session) open(ctx context.Context, runs int) error {

@@ -10,8 +10,7 @@ import (
 func (r Result) WriteTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	line := func(format string, args ...any) { fmt.Fprintf(t, format+"\t\n", args...) }
-	fmt.Fprintf(w, "\n%s\n%s, %d CPUs, %s, nats-server %s; %d s a phase, %d rounds, medians\n\n",
-		r.Setup, r.Machine.OS, r.Machine.CPUs, r.Machine.Go, r.Machine.NATS, r.Seconds, r.Rounds)
+	fmt.Fprintf(w, "\n%s\n%s\n\n", r.Setup, r.Machine.circumstances(r.Seconds, r.Rounds))
 	line("at saturation\tprocessor\tfloor\tratio")
 	line("whole calls a second\t%.0f\t%.0f\t%.2f", r.CallsPerSecond, r.FloorCallsPerSecond, r.FloorRatio)
 	line("CPU s per 1,000 calls: itself\t%.3f\t%.3f\t%.2f", r.CPU.Processor, r.FloorCPU.Processor, ratio(r.CPU.Processor, r.FloorCPU.Processor))
@@ -29,6 +28,15 @@ func (r Result) WriteTable(w io.Writer) error {
 		return err
 	}
 	return writeLatencies(w, r.Latencies)
+}
+
+// circumstances is a line above a table.
+func (m Machine) circumstances(seconds, rounds int) string {
+	told := plural(rounds, "round")
+	if rounds > 1 {
+		told += ", medians"
+	}
+	return fmt.Sprintf("%s, %s, %s, nats-server %s; %d s a phase, %s", m.OS, plural(m.CPUs, "CPU"), m.Go, m.NATS, seconds, told)
 }
 
 func writeLatencies(w io.Writer, rates []RateResult) error {

@@ -30,7 +30,7 @@ type template []piece
 type values struct{ run, call, dispatch string }
 
 // newTemplate finds the run, the call and the dispatch of the recipe in a text.
-func (r Recipe) newTemplate(text []byte) template {
+func (r recipe) newTemplate(text []byte) template {
 	marks := []struct {
 		mark string
 		slot slot
@@ -90,12 +90,10 @@ type headerTemplate struct {
 	template template
 }
 
-const (
-	headerExpectLast   = "Nats-Expected-Last-Subject-Sequence"
-	headerExpectFilter = "Nats-Expected-Last-Subject-Sequence-Subject"
-)
+// headerExpectLast fences a message; its value is put in anew each time.
+const headerExpectLast = "Nats-Expected-Last-Subject-Sequence"
 
-func (r Recipe) newMessage(m Message) *messageTemplate {
+func (r recipe) newMessage(m message) *messageTemplate {
 	t := &messageTemplate{
 		subject: r.newTemplate([]byte(m.Subject)), data: r.newTemplate(m.Data),
 		msg: &nats.Msg{Header: nats.Header{}},
@@ -141,7 +139,7 @@ type argument struct {
 	template template
 }
 
-func (r Recipe) newCommands(commands []Command) []commandTemplate {
+func (r recipe) newCommands(commands []command) []commandTemplate {
 	out := make([]commandTemplate, len(commands))
 	for i, c := range commands {
 		for at, arg := range c {

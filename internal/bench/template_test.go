@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-func recorded() Recipe {
-	return Recipe{
+func recorded() recipe {
+	return recipe{
 		Run: "run-0999999", Call: "call-9000000079", Sequence: 160,
-		Reserve: Step{Writes: []Command{
+		Reserve: step{Writes: []command{
 			{[]byte("HSET"), []byte("k:{run-0999999}:call-9000000079"), []byte("status"), []byte("PROJECTING")},
 			{[]byte("RPUSH"), []byte("done:{run-0999999}"), []byte("160 call-9000000079")},
 		}},
-		Settle: Step{Writes: []Command{{[]byte("HDEL"), []byte("run:{run-0999999}"), []byte("open:160")}}},
+		Settle: step{Writes: []command{{[]byte("HDEL"), []byte("run:{run-0999999}"), []byte("open:160")}}},
 	}
 }
 
@@ -62,7 +62,7 @@ func TestCommandsKeepNumberAndSizeOfWhatWasRecorded(t *testing.T) {
 
 func TestAMessageKeepsItsHeadersAndIsFencedAnew(t *testing.T) {
 	r := recorded()
-	m := r.newMessage(Message{
+	m := r.newMessage(message{
 		Subject: "harness.v1.dispatch.bench.run-0999999.160",
 		Header: map[string][]string{
 			"ce-id": {"run-0999999.160"}, "ce-type": {"harness.tool.dispatch.v1"},
@@ -88,7 +88,7 @@ func TestAMessageKeepsItsHeadersAndIsFencedAnew(t *testing.T) {
 func TestALineOfMonitorIsACommand(t *testing.T) {
 	line := `+1339518083.107412 [0 lua] "HSET" "a b" "\x00\xff\"\\\r\n" "] x"` + "\r\n"
 	got, err := parseMonitored(line)
-	want := Command{[]byte("HSET"), []byte("a b"), []byte("\x00\xff\"\\\r\n"), []byte("] x")}
+	want := command{[]byte("HSET"), []byte("a b"), []byte("\x00\xff\"\\\r\n"), []byte("] x")}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
