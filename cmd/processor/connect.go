@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 )
 
@@ -49,11 +50,9 @@ func natsError(c config, err error) error {
 	return fmt.Errorf("connect to NATS at %s (nats.url): %w", servers, err)
 }
 
-func openStore(ctx context.Context, c config) (*store.Store, error) {
-	records, err := store.Open(store.Config{
-		Addrs: c.Redis.Addresses, Username: c.Redis.Username, Password: c.Redis.Password,
-		KeyPrefix: c.Redis.KeyPrefix, AllowColon: true, // the policy decides; the key stays unambiguous
-	})
+// openStore reaches Redis, and refuses one that must not be written to.
+func openStore(ctx context.Context, c config, log zerolog.Logger) (*store.Store, error) {
+	records, err := newStore(c, log)
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +61,15 @@ func openStore(ctx context.Context, c config) (*store.Store, error) {
 		return nil, redisError(c, err)
 	}
 	return records, nil
+}
+
+// newStore prepares to reach Redis.
+func newStore(c config, log zerolog.Logger) (*store.Store, error) {
+	redis.SetLogger(redisLog{log})
+	return store.Open(store.Config{
+		Addrs: c.Redis.Addresses, Username: c.Redis.Username, Password: c.Redis.Password,
+		KeyPrefix: c.Redis.KeyPrefix, AllowColon: true, // the policy decides; the key stays unambiguous
+	})
 }
 
 // redisError says which setting led to a server that cannot be used.

@@ -90,7 +90,7 @@ func (l *local) serve(ctx context.Context, rules []byte, ruleName string, log ze
 	if _, err := topology.Apply(ctx, l.js); err != nil {
 		return err
 	}
-	records, err := openStore(ctx, l.config)
+	records, err := openStore(ctx, l.config, log)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"runtime/debug"
+	"slices"
 	"time"
 
 	"runledger/internal/events"
@@ -23,7 +26,12 @@ func newReplay() *cobra.Command {
 		Short:   "Read the streams again: check every decision, rebuild Redis, follow the facts",
 		Long: `replay makes again from the streams alone what was decided and what is stored.
 None of its commands decides, dispatches or publishes anything, and each may run
-beside processors that serve.`,
+beside processors that serve. With how many partitions the streams were made they
+read from there.
+
+verify and rebuild print what they found for a person to read, and with --json one
+JSON object. facts prints a line for each fact on a terminal, and JSON lines with
+--json or where no terminal reads them. A pipe changes nothing else.`,
 	}
 	cmd.AddCommand(newReplayVerify(), newReplayRebuild(), newReplayFacts())
 	return cmd
@@ -31,7 +39,7 @@ beside processors that serve.`,
 
 // replaySettings are the settings that every command of replay has flags for.
 func replaySettings() []string {
-	return []string{"nats.url", "nats.credentials", "subjects.prefix", "subjects.partitions"}
+	return []string{"nats.url", "nats.credentials", "subjects.prefix"}
 }
 
 // replayStoreSettings are those of the commands that look at Redis.
@@ -46,17 +54,20 @@ type stretchFlags struct {
 }
 
 func (f *stretchFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.runs, "run", nil, "only this run; may be given more than once")
+	cmd.Flags().StringArrayVar(&f.runs, "run", nil, "only this run; may be given more than once, and counts once")
 	cmd.Flags().StringVar(&f.since, "since", "", "only from then on: how long ago, such as 2h, or an instant such as 2026-03-01T08:00:00Z")
 }
 
-// check refuses what cannot be meant, and gives the instant; zero for none.
+// check refuses what cannot be meant, and gives the instant; zero for none. Runs
+// are in order then, each once.
 func (f *stretchFlags) check(cmd *cobra.Command) (time.Time, error) {
 	for _, run := range f.runs {
 		if !events.ValidName(run) {
 			return time.Time{}, usageOf(cmd, fmt.Errorf("--run: want 1 to 128 of A-Z a-z 0-9 _ -, got %.140q", run))
 		}
 	}
+	slices.Sort(f.runs)
+	f.runs = slices.Compact(f.runs)
 	if f.since == "" {
 		return time.Time{}, nil
 	}
@@ -70,11 +81,22 @@ func (f *stretchFlags) check(cmd *cobra.Command) (time.Time, error) {
 	return at, nil
 }
 
+// replayMemory is beyond what the bounds of a replay let live (see the Window of a
+// verification and HoldBytes of a rebuilding); garbage is collected sooner as it
+// comes near.
+const replayMemory = 512 << 20
+
 // connectReplay loads the settings and reaches NATS.
 func connectReplay(cmd *cobra.Command) (config, jetstream.JetStream, zerolog.Logger, error) {
 	c, err := loadConfig(cmd)
 	if err != nil {
 		return c, nil, zerolog.Nop(), err
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent) // as serve does: a third faster
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(replayMemory)
 	}
 	c.Log.Format, c.Log.Level = "text", zerolog.LevelWarnValue
 	log := newLogger(c, cmd.ErrOrStderr())

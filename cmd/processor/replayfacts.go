@@ -27,7 +27,8 @@ func newReplayFacts() *cobra.Command {
 		Long: `facts shows the audit trail in the order in which it was stored: one line a fact
 on a terminal; with --json, or where no terminal reads it, JSON lines, each a
 CloudEvent in the JSON format whose member "streamsequence" says where the stream
-RUNS has it.
+RUNS has it. Its data stand there byte for byte as they are stored, so that digests
+can be computed from the lines; docs/protocol.md says how.
 
 With --follow it goes on with what comes, until interrupted. Servers may go and
 come back meanwhile: nothing is left out, and nothing comes twice.`,

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -27,7 +28,8 @@ twice changes nothing, and processors may serve meanwhile.
 
 Processors heal a run by themselves when they next touch it; rebuild is for all
 that nobody touches any more, and for those who read Redis themselves. With
---since it takes the runs that have a fact since then.
+--since it takes the runs that have a fact since then; with --run those, whenever
+they were.
 
 It exits with 1 if a run cannot be made again; the others are written all the same.`,
 		Example: `  processor replay rebuild
@@ -38,6 +40,9 @@ It exits with 1 if a run cannot be made again; the others are written all the sa
 			since, err := stretch.check(cmd)
 			if err != nil {
 				return err
+			}
+			if len(stretch.runs) > 0 && !since.IsZero() {
+				return usageOf(cmd, errors.New("--since and --run: want one of them, got both; a run is written whole, whenever it was"))
 			}
 			return runRebuild(cmd, stretch.runs, since, asJSON)
 		},
@@ -55,7 +60,14 @@ func runRebuild(cmd *cobra.Command, runs []string, since time.Time, asJSON bool)
 		return err
 	}
 	defer js.Conn().Close()
-	records, err := openStore(ctx, c)
+	streams, err := replay.NewJetStream(js, c.Subjects.Prefix, "", log)
+	if err != nil {
+		return err
+	}
+	if err := streams.Check(ctx); err != nil {
+		return replayError(err)
+	}
+	records, err := openStore(ctx, c, log)
 	if err != nil {
 		return err
 	}
@@ -66,7 +78,7 @@ func runRebuild(cmd *cobra.Command, runs []string, since time.Time, asJSON bool)
 	}
 	line := newReplayLine(cmd.ErrOrStderr(), "runs written")
 	rebuilder, err := replay.NewRebuilder(replay.RebuildConfig{
-		Prefix: c.Subjects.Prefix, Subjects: subjects, History: stream.NewHistory(js, log), Store: records, Clock: time.Now, Log: log, Progress: line.show,
+		Subjects: subjects, History: stream.NewHistory(js, log), Store: records, Clock: time.Now, Log: log, Progress: line.show,
 	})
 	if err != nil {
 		return err
@@ -74,28 +86,27 @@ func runRebuild(cmd *cobra.Command, runs []string, since time.Time, asJSON bool)
 	if len(runs) > 0 {
 		err = rebuilder.Runs(ctx, runs)
 	} else {
-		var streams *replay.JetStream
-		if streams, err = replay.NewJetStream(js, c.Subjects.Prefix, "", log); err == nil {
-			err = rebuildFound(ctx, rebuilder, streams, c.Subjects.Partitions, since)
-		}
+		err = rebuildFound(ctx, rebuilder, streams, since)
 	}
 	line.end()
-	if writeErr := writeRebuilt(cmd.OutOrStdout(), rebuilder.Done(), asJSON); err == nil {
+	done := rebuilder.Done()
+	done.EndedEarly = err != nil
+	if writeErr := writeRebuilt(cmd.OutOrStdout(), done, asJSON); err == nil {
 		err = writeErr
 	}
 	if err != nil {
 		return replayError(err)
 	}
-	if done := rebuilder.Done(); done.FailedCount > 0 {
-		return fmt.Errorf("%d runs cannot be made again; \"processor replay verify\" tells what is wrong with their facts", done.FailedCount)
+	if done.FailedCount > 0 {
+		return fmt.Errorf("%s cannot be made again; \"processor replay verify\" tells what is wrong with the facts", plural(done.FailedCount, "run"))
 	}
 	return nil
 }
 
 // rebuildFound writes every run, or every run that has a fact since then.
-func rebuildFound(ctx context.Context, rebuilder *replay.Rebuilder, streams *replay.JetStream, partitions int, since time.Time) error {
+func rebuildFound(ctx context.Context, rebuilder *replay.Rebuilder, streams *replay.JetStream, since time.Time) error {
 	if !since.IsZero() {
-		s, err := streams.Survey(ctx, partitions, replay.Since{Time: since})
+		s, err := streams.Survey(ctx, replay.Since{Time: since})
 		if err != nil {
 			return err
 		}
@@ -110,7 +121,7 @@ func rebuildFound(ctx context.Context, rebuilder *replay.Rebuilder, streams *rep
 	if err != nil {
 		return err
 	}
-	s, err := streams.Survey(ctx, partitions, replay.Since{Time: oldest})
+	s, err := streams.Survey(ctx, replay.Since{Time: oldest})
 	if err != nil {
 		return err
 	}
@@ -121,10 +132,13 @@ func writeRebuilt(out io.Writer, done replay.Rebuilt, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(out).Encode(done)
 	}
+	if done.EndedEarly {
+		fmt.Fprint(out, endedEarly)
+	}
 	for _, failed := range done.Failed {
 		fmt.Fprintln(out, failed)
 	}
-	fmt.Fprintf(out, "runs written      %d, with %d records and %d bytes of requests and results\n", done.Runs, done.Records, done.Bytes)
+	fmt.Fprintf(out, "runs written      %d, with %s and %s of requests and results\n", done.Runs, plural(done.Records, "record"), plural(done.Bytes, "byte"))
 	fmt.Fprintf(out, "expired           %d, left so\n", done.Expired)
 	if done.Unknown > 0 {
 		fmt.Fprintf(out, "without any fact  %d\n", done.Unknown)

@@ -10,7 +10,7 @@ import (
 
 // writeComparison writes what would have been as tables for a person to read.
 func writeComparison(out io.Writer, c *replay.Comparison) error {
-	fmt.Fprintf(out, "%d events decided again\n\n", c.Events)
+	fmt.Fprintf(out, "%s decided again\n\n", plural(c.Events, "event"))
 	const line = "%-10s%-28s%10v%10v%12s\n"
 	rows := func(title string, rows []replay.Row) {
 		fmt.Fprintf(out, line, title, "", "recorded", "would be", "difference")
@@ -32,17 +32,18 @@ func writeComparison(out io.Writer, c *replay.Comparison) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	if c.FellAway+c.NoResult+c.Before > 0 {
+	if c.FellAway+c.NoResult+c.Before+c.Aged > 0 {
 		fmt.Fprintln(out)
 	}
-	note := func(n int64, text string) {
+	note := func(n int64, what, text string) {
 		if n > 0 {
-			fmt.Fprintf(out, "%d %s\n", n, text)
+			fmt.Fprintf(out, "%s %s\n", plural(n, what), text)
 		}
 	}
-	note(c.FellAway, "results fell away: their calls would not have been reserved")
-	note(c.NoResult, "calls would have been reserved that were not, so nobody knows their results")
-	note(c.Before, "runs began before, and stand as they were recorded then")
+	note(c.FellAway, "result", "fell away, of calls that would not have been reserved")
+	note(c.NoResult, "call", "would have been reserved: nobody knows with which results")
+	note(c.Before, "run", "began before, and taken as recorded then")
+	note(c.Aged, "event", "aged out of IN before their turn came")
 	return nil
 }
 

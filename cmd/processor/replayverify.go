@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"slices"
+	"strings"
 	"time"
 
 	"runledger/internal/harness"
@@ -39,7 +37,8 @@ func newReplayVerify() *cobra.Command {
 and by each run's own policy, and compares every fact byte for byte. It names the
 first fact of a run that was changed, left out or put in, follows the chain of
 digests to its end, and finds events that nothing answered. What cannot be decided
-again is counted by name. It exits with 1 if anything differs.
+again is counted by name. It exits with 1 if anything differs, if nothing at all was
+checked, or if it was ended early; what was found until then is told.
 
 Nothing follows the last fact of a run, so its digest is compared with what Redis
 has, where that has not expired: --store auto does so if Redis answers, and says
@@ -92,6 +91,13 @@ func (f *verifyFlags) begin(cmd *cobra.Command) (replay.Since, error) {
 		return replay.Since{}, usageOf(cmd, fmt.Errorf("--clock-skew: want a positive duration such as 1m, got %v", f.skew))
 	case f.differences < 1:
 		return replay.Since{}, usageOf(cmd, fmt.Errorf("--max-differences: want 1 or more, got %d", f.differences))
+	case f.policy != "" && len(f.runs) > 1:
+		return replay.Since{}, usageOf(cmd, fmt.Errorf("--policy: want at most one --run beside it, got %d", len(f.runs)))
+	}
+	for _, name := range []string{"store", "max-differences", "clock-skew"} {
+		if f.policy != "" && cmd.Flags().Changed(name) {
+			return replay.Since{}, usageOf(cmd, fmt.Errorf("--policy and --%s: want one of them, got both; nothing is compared where another policy decides", name))
+		}
 	}
 	return replay.Since{Time: at, Event: f.fromSeq}, nil
 }
@@ -103,7 +109,7 @@ func runVerify(cmd *cobra.Command, f verifyFlags, since replay.Since) error {
 		return err
 	}
 	defer js.Conn().Close()
-	records, why, err := verifyStore(ctx, c, f.store)
+	records, why, err := verifyStore(ctx, c, f.store, log)
 	if err != nil {
 		return err
 	}
@@ -113,19 +119,39 @@ func runVerify(cmd *cobra.Command, f verifyFlags, since replay.Since) error {
 	line := newReplayLine(cmd.ErrOrStderr(), "differences")
 	report, err := verifyRuns(ctx, c, js, log, f, since, records, line)
 	line.end()
+	report.EndedEarly = err != nil
+	if err == nil || !report.Nothing() || len(report.NoSuchRuns) > 0 {
+		if writeErr := writeReport(cmd.OutOrStdout(), report, why, f.json); err == nil {
+			err = writeErr
+		}
+	}
 	if err != nil {
 		return replayError(err)
 	}
-	if err := writeReport(cmd.OutOrStdout(), report, why, f.json); err != nil {
-		return err
-	}
-	if !report.OK() {
-		return fmt.Errorf("differences: %d", report.DifferenceCount)
-	}
-	return nil
+	return judgeReport(report, c.Subjects.Prefix, since)
 }
 
-// verifyRuns verifies everything, or the runs that were named, one after the other.
+// judgeReport says what of a verification that came to its end is no good.
+func judgeReport(r *replay.Report, prefix string, since replay.Since) error {
+	var errs []error
+	if !r.OK() {
+		errs = append(errs, fmt.Errorf("differences: %d", r.DifferenceCount))
+	}
+	if len(r.NoSuchRuns) > 0 {
+		errs = append(errs, fmt.Errorf("the streams have nothing of run %s", strings.Join(r.NoSuchRuns, ", ")))
+	}
+	if r.Nothing() && len(errs) == 0 && since == (replay.Since{}) {
+		waiting := r.Unchecked[replay.UncheckedUndecided]
+		if waiting > 0 {
+			return fmt.Errorf("nothing was checked: there are no facts, and %s not decided yet; is a processor serving?", plural(waiting, "event"))
+		}
+		return fmt.Errorf("nothing was checked: the streams hold no events and no facts below %q", prefix)
+	}
+	return errors.Join(errs...)
+}
+
+// verifyRuns verifies everything, or the runs that were named, one after the
+// other. What was found is given with an error, too.
 func verifyRuns(ctx context.Context, c config, js jetstream.JetStream, log zerolog.Logger, f verifyFlags, since replay.Since, records *store.Store, line *replayLine) (*replay.Report, error) {
 	runs := f.runs
 	if len(runs) == 0 {
@@ -135,7 +161,7 @@ func verifyRuns(ctx context.Context, c config, js jetstream.JetStream, log zerol
 	for _, run := range runs {
 		streams, err := replay.NewJetStream(js, c.Subjects.Prefix, run, log)
 		if err != nil {
-			return nil, err
+			return sum, err
 		}
 		cfg := replay.VerifyConfig{
 			Prefix: c.Subjects.Prefix, Streams: streams, Policies: streams,
@@ -144,29 +170,30 @@ func verifyRuns(ctx context.Context, c config, js jetstream.JetStream, log zerol
 		if records != nil {
 			cfg.Store = records
 		}
-		if cfg.Stretch, err = streams.Survey(ctx, c.Subjects.Partitions, since); err != nil {
-			return nil, err
+		if cfg.Stretch, err = streams.Survey(ctx, since); err != nil {
+			return sum, err
 		}
 		if run != "" && cfg.Stretch.FactsTo == 0 && cfg.Stretch.EventsTo == 0 {
-			return nil, fmt.Errorf("run %s: the streams have nothing of it", run)
+			sum.NoSuchRuns = append(sum.NoSuchRuns, run)
+			continue
 		}
 		report, err := replay.Verify(ctx, cfg)
-		if err != nil {
-			return nil, err
+		if report != nil {
+			sum.Add(report, f.differences)
 		}
-		sum.Add(report, f.differences)
+		if err != nil {
+			return sum, err
+		}
 	}
 	return sum, nil
 }
 
 // verifyStore opens Redis to read from; nil, and why, where it is left out.
-func verifyStore(ctx context.Context, c config, want string) (*store.Store, string, error) {
+func verifyStore(ctx context.Context, c config, want string, log zerolog.Logger) (*store.Store, string, error) {
 	if want == "never" {
 		return nil, "left out", nil
 	}
-	records, err := store.Open(store.Config{
-		Addrs: c.Redis.Addresses, Username: c.Redis.Username, Password: c.Redis.Password, KeyPrefix: c.Redis.KeyPrefix, AllowColon: true,
-	})
+	records, err := newStore(c, log)
 	if err != nil {
 		return nil, "", err
 	}
@@ -181,37 +208,6 @@ func verifyStore(ctx context.Context, c config, want string) (*store.Store, stri
 	return records, "", nil
 }
 
-func writeReport(out io.Writer, r *replay.Report, withoutStore string, asJSON bool) error {
-	if asJSON {
-		return json.NewEncoder(out).Encode(r)
-	}
-	for _, d := range r.Differences {
-		fmt.Fprintln(out, d)
-	}
-	if len(r.Differences) > 0 {
-		if more := r.DifferenceCount - int64(len(r.Differences)); more > 0 {
-			fmt.Fprintf(out, "… and %d more\n", more)
-		}
-		fmt.Fprintln(out)
-	}
-	fmt.Fprintf(out, "facts        %d read, %d decided again and the same", r.Facts, r.Checked)
-	if r.State > 0 {
-		fmt.Fprintf(out, ", %d of earlier events", r.State)
-	}
-	fmt.Fprintf(out, "\nevents       %d, of which %d rightly led to nothing and %d are kept for the operator\n", r.Events, r.Ignored, r.Letters)
-	fmt.Fprintf(out, "runs         %d, of which %d end with run.terminated\n", r.Runs, r.Ended)
-	if s := r.Store; s != nil {
-		fmt.Fprintf(out, "Redis        %d ends the same, %d expired, %d went on since, %d behind, %d missing, %d unreadable\n", s.Compared, s.Expired, s.Further, s.Behind, s.Missing, s.Failed)
-	} else {
-		fmt.Fprintf(out, "Redis        %s\n", withoutStore)
-	}
-	for _, why := range slices.Sorted(maps.Keys(r.Unchecked)) {
-		fmt.Fprintf(out, "not checked  %d %s\n", r.Unchecked[why], why)
-	}
-	_, err := fmt.Fprintf(out, "differences  %d\n", r.DifferenceCount)
-	return err
-}
-
 func runWhatIf(cmd *cobra.Command, f verifyFlags, since replay.Since) error {
 	content, err := readPolicy(f.policy)
 	if err != nil {
@@ -221,19 +217,19 @@ func runWhatIf(cmd *cobra.Command, f verifyFlags, since replay.Since) error {
 	if err != nil {
 		return usage(err)
 	}
-	if len(f.runs) > 1 {
-		return usageOf(cmd, fmt.Errorf("--policy: want at most one --run beside it, got %d", len(f.runs)))
-	}
 	c, js, log, err := connectReplay(cmd)
 	if err != nil {
 		return err
 	}
 	defer js.Conn().Close()
-	line := newReplayLine(cmd.ErrOrStderr(), "differences")
+	line := newReplayLine(cmd.ErrOrStderr(), "events decided again")
 	comparison, err := whatIf(cmd.Context(), c, js, log, f, since, rules, line)
 	line.end()
 	if err != nil {
 		return replayError(err)
+	}
+	if comparison.Events == 0 && since == (replay.Since{}) {
+		return fmt.Errorf("nothing was decided again: the streams hold no events below %q that were decided", c.Subjects.Prefix)
 	}
 	if f.json {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(comparison)
@@ -250,7 +246,7 @@ func whatIf(ctx context.Context, c config, js jetstream.JetStream, log zerolog.L
 	if err != nil {
 		return nil, err
 	}
-	stretch, err := streams.Survey(ctx, c.Subjects.Partitions, since)
+	stretch, err := streams.Survey(ctx, since)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -74,8 +73,7 @@ func serve(ctx context.Context, c config, log zerolog.Logger) error {
 		return err
 	}
 	defer js.Conn().Close()
-	redis.SetLogger(redisLog{log})
-	records, err := openStore(ctx, c)
+	records, err := openStore(ctx, c, log)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package events_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -233,6 +234,17 @@ func TestTheAttributesOfAFactAreExactlyThese(t *testing.T) {
 	}
 }
 
+func TestOnlyAHigherRulesVersionIsANewerOne(t *testing.T) {
+	if err := events.CheckRules("1"); err != nil {
+		t.Errorf("ours: got %v", err)
+	}
+	for version, newer := range map[string]bool{"2": true, "10": true, "0": false, "": false, "01": false, "-1": false, "x": false, "99999999999": false} {
+		if err := events.CheckRules(version); err == nil || errors.Is(err, events.ErrNewer) != newer {
+			t.Errorf("%q: got %v, want it refused, and as newer: %t", version, err, newer)
+		}
+	}
+}
+
 func TestAStoredFactThatContradictsItselfIsRefused(t *testing.T) {
 	s := wire(t)
 	good := factOf(&events.RunEnding{Outcome: events.OutcomeSuccess, Reason: "FINISHED_BY_AGENT"})
@@ -248,6 +260,7 @@ func TestAStoredFactThatContradictsItselfIsRefused(t *testing.T) {
 		"empty subject":      {subject: "-", want: "fact subject: want"},
 		"unknown kind":       {subject: "harness.v1.fact.alice.r1.run.paused", want: `kind "run.paused": written by a newer version`},
 		"newer rules":        {change: map[string][]string{"ce-rulesversion": {"2"}}, want: `rules version: want "1", got "2": written by a newer version`},
+		"rules 01":           {change: map[string][]string{"ce-rulesversion": {"01"}}, want: `rules version: want "1", got "01"`},
 		"no rules":           {change: map[string][]string{"ce-rulesversion": nil}, want: "rules version"},
 		"no sequence":        {change: map[string][]string{"ce-sequence": nil}, want: "a sequence exactly where"},
 		"sequence zero":      {change: map[string][]string{"ce-sequence": {"00000000000000000000"}}, want: "a sequence exactly where"},

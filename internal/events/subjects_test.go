@@ -28,6 +28,12 @@ func TestEverySubjectIsBuiltAsTheProtocolWritesIt(t *testing.T) {
 		s.History("alice", "r1"):                               "harness.v1.fact.alice.r1.>",
 		s.HistoryOfAny("r1"):                                   "harness.v1.fact.*.r1.>",
 		s.Outside("bob", "r1", events.KindRunRejected, "in-7"): "harness.v1.outside.bob.r1.run.rejected.in-7",
+		s.Everything():                                         "harness.v1.>",
+		s.Stored():                                             "harness.v1.part.>",
+		s.StoredOf("r1")[0]:                                    "harness.v1.part.*.in.*.*.r1.>",
+		s.StoredOf("r1")[1]:                                    "harness.v1.part.*.tick.r1",
+		s.Told("alice", "*"):                                   "harness.v1.*.alice.*.>",
+		s.Timers("r1"):                                         "harness.v1.timer.r1.*",
 		s.Republished("alice"):                                 "harness.v1.run.alice.>",
 		s.Dispatch("web", "r1", 18446744073709551615):          "harness.v1.dispatch.web.r1.18446744073709551615",
 		s.Timer("r1", 1767225600123):                           "harness.v1.timer.r1.1767225600123",
@@ -39,6 +45,36 @@ func TestEverySubjectIsBuiltAsTheProtocolWritesIt(t *testing.T) {
 	} {
 		if got != want {
 			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestTheSubjectOfAStoredFactIsReadBackAsItWasBuilt(t *testing.T) {
+	s := wire(t)
+	for subject, want := range map[string]events.FactAddress{
+		s.Fact("alice", "r1", events.KindToolSettled):          {Agent: "alice", Run: "r1", Kind: events.KindToolSettled},
+		s.Outside("bob", "r1", events.KindRunRejected, "in-7"): {Agent: "bob", Run: "r1", Kind: events.KindRunRejected, OutsideKey: "in-7"},
+		"harness.v1.fact.alice.r1.run.paused":                  {Agent: "alice", Run: "r1", Kind: "run.paused"},
+	} {
+		if got, err := s.ParseFact(subject); err != nil || got != want {
+			t.Errorf("%s: got %+v, %v, want %+v", subject, got, err, want)
+		}
+	}
+	for _, subject := range []string{
+		"", "fact.alice.r1.run.ending", "other.v1.fact.alice.r1.run.ending", "harness.v1.fact.alice.r1.run", "harness.v1.fact.al*.r1.run.ending",
+		"harness.v1.fact.alice..run.ending", "harness.v1.fact.alice.r1.run.ending.in-7", "harness.v1.outside.bob.r1.run.rejected",
+		"harness.v1.outside.bob.r1.run.rejected.", "harness.v1.in.agent.alice.r1.run.finish",
+	} {
+		if got, err := s.ParseFact(subject); err == nil {
+			t.Errorf("%q: got %+v, want it refused", subject, got)
+		}
+	}
+	for subject, want := range map[string]int{
+		"harness.v1.part.12.in.agent.alice.r1.run.finish": 12, "harness.v1.part.0.tick.r1": 0,
+		"harness.v1.part.x.tick.r1": -1, "harness.v1.part.-2.tick.r1": -1, "other.v1.part.1.tick.r1": -1, "": -1,
+	} {
+		if got := s.PartitionOf(subject); got != want {
+			t.Errorf("%s: got partition %d, want %d", subject, got, want)
 		}
 	}
 }

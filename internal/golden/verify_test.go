@@ -30,7 +30,7 @@ func (w *world) verify(what string) {
 	runs, in := w.streams.messages[stream.StreamRuns], w.streams.messages[stream.StreamIn]
 	end := runs[len(runs)-1].Sequence
 	stretch := replay.Stretch{
-		From: 1, FactsFrom: 1, FactsTo: end, FactsEnd: end, EventsTo: in[len(in)-1].Sequence, FactsKept: 1, EventsKept: 1, Positions: map[int]uint64{},
+		From: 1, FactsFrom: 1, FactsTo: end, FactsEnd: end, EventsTo: in[len(in)-1].Sequence, FactsKept: 1, Positions: map[int]uint64{},
 	}
 	for p := range 16 {
 		stretch.Positions[p] = stretch.EventsTo
@@ -85,6 +85,8 @@ func (v verified) Events(_ context.Context, from, to uint64) (replay.Cursor, err
 func (v verified) Event(ctx context.Context, sequence uint64) (stream.Message, error) {
 	return v.Inbound(ctx, sequence)
 }
+
+func (verified) EventsKept(context.Context) (uint64, error) { return 1, nil }
 
 func (v verified) Said(ctx context.Context, run string, before uint64, fn func(stream.Message) error) error {
 	return v.From(ctx, "*.*.*.*."+run+".>", 1, func(m stream.Message) error {

@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"slices"
 	"time"
 
 	"runledger/internal/events"
@@ -157,7 +158,7 @@ func (h *hotRun) changed(operationID string) {
 }
 
 func (h *hotRun) settled(record *harness.Record) {
-	for _, c := range h.changes {
+	for _, c := range slices.Backward(h.changes) { // the latest are settled first
 		if c.Record.Call == record.Call {
 			record.Request = c.Record.Request
 			c.Record, c.Settled = record, true

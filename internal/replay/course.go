@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"runledger/internal/events"
 	"runledger/internal/harness"
+	"runledger/internal/stream"
 )
 
 // course is one run as it would have been.
@@ -26,10 +28,14 @@ type course struct {
 // event decides one event, at the recorded instant or else at its own time.
 func (w *whatIf) event(ctx context.Context, c *course, a *arrival, at time.Time) error {
 	m, err := w.in.message(ctx, a)
-	if err != nil {
+	if err != nil && !errors.Is(err, stream.ErrNotFound) {
 		return err
 	}
 	w.in.answered(c.id, a.sequence)
+	if err != nil { // it was there when IN was read
+		w.tally.aged++
+		return nil //nolint:nilerr // it is counted
+	}
 	if m.Time.After(w.last) {
 		w.last = m.Time
 	}

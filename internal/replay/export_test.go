@@ -9,17 +9,13 @@ func VerifyAndCount(ctx context.Context, cfg VerifyConfig) (report *Report, runs
 	if err != nil {
 		return nil, 0, 0, 0, err
 	}
-	if err := v.open(ctx); err != nil {
-		return nil, 0, 0, 0, err
-	}
-	if err := v.readFacts(ctx); err != nil {
-		return nil, 0, 0, 0, err
-	}
-	runs, rest = len(v.runs), v.resting.Len()
-	for _, waiting := range v.in.pending {
-		events += len(waiting)
-	}
-	err = v.finish(ctx)
+	err = v.verify(ctx, func(ctx context.Context) error {
+		runs, rest = len(v.runs), v.resting.Len()
+		for _, waiting := range v.in.pending {
+			events += len(waiting)
+		}
+		return v.finish(ctx)
+	})
 	return &v.report, runs, rest, events, err
 }
 
@@ -36,5 +32,6 @@ func VerifyBy(ctx context.Context, cfg VerifyConfig, b *Book) (*Report, error) {
 		return nil, err
 	}
 	v.book = b.book
-	return v.verify(ctx)
+	err = v.verify(ctx, v.finish)
+	return &v.report, err
 }

@@ -60,7 +60,7 @@ func generated(t testing.TB, runs, calls int) *memory {
 func (g *generator) whole() *memory {
 	last := uint64(len(g.m.in))
 	g.m.stretch = replay.Stretch{
-		FactsFrom: 1, FactsTo: uint64(len(g.m.runs)), FactsEnd: uint64(len(g.m.runs)), EventsTo: last, FactsKept: 1, EventsKept: 1,
+		FactsFrom: 1, FactsTo: uint64(len(g.m.runs)), FactsEnd: uint64(len(g.m.runs)), EventsTo: last, FactsKept: 1,
 		Positions: map[int]uint64{0: last},
 	}
 	return g.m

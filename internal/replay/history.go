@@ -249,9 +249,9 @@ func (v *verifier) causeOf(ctx context.Context, r *trial, h head) (in *events.In
 		m, err = v.in.read(ctx, h.cause)
 	}
 	switch {
-	case errors.Is(err, errAged) && h.cause < v.cfg.Stretch.EventsKept:
-		return nil, "", nil
 	case errors.Is(err, errAged):
+		return nil, "", nil
+	case errors.Is(err, errGone):
 		return nil, fmt.Sprintf("its cause, event %d, is not in IN", h.cause), nil
 	case err != nil:
 		return nil, "", err
@@ -263,7 +263,7 @@ func (v *verifier) causeOf(ctx context.Context, r *trial, h head) (in *events.In
 	if in.Run != h.run {
 		return nil, fmt.Sprintf("its cause, event %d, is about run %s", h.cause, in.Run), nil
 	}
-	r.partition = partitionOf(v.cfg.Prefix, m.Subject)
+	r.partition = v.subjects.PartitionOf(m.Subject)
 	return in, "", nil
 }
 

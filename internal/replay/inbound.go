@@ -19,7 +19,6 @@ const defaultWindow = 64 << 20
 type inbound struct {
 	streams  Streams
 	subjects events.Subjects
-	prefix   string
 	cursor   Cursor
 	ahead    []stream.Message // read, not yet sorted in
 	at       uint64           // last sequence that was sorted in
@@ -35,6 +34,17 @@ type inbound struct {
 	ticked func(run string) bool
 	// unnamed takes what names no run: it must have been kept for the operator.
 	unnamed func(ctx context.Context, m stream.Message, why error) error
+}
+
+// newInbound reads what is below these subjects, with so many bytes of waiting
+// events in memory. It passes over ticks and over what names no run, until it is
+// told what to do with them.
+func newInbound(streams Streams, subjects events.Subjects, window int64) *inbound {
+	return &inbound{
+		streams: streams, subjects: subjects, window: window, pending: make(map[string][]arrival),
+		ticked:  func(string) bool { return false },
+		unnamed: func(context.Context, stream.Message, error) error { return nil },
+	}
 }
 
 // arrival is an event that waits for its answer.
@@ -80,7 +90,7 @@ func (b *inbound) sort(ctx context.Context, m stream.Message) error {
 		b.passed++
 		return nil
 	}
-	a := arrival{sequence: m.Sequence, partition: partitionOf(b.prefix, m.Subject), tick: address.Verb == events.VerbTick}
+	a := arrival{sequence: m.Sequence, partition: b.subjects.PartitionOf(m.Subject), tick: address.Verb == events.VerbTick}
 	if size := weight(&m); b.held+size <= b.window {
 		b.held += size
 		a.message = m
@@ -161,10 +171,16 @@ func (b *inbound) drop(run string) {
 	delete(b.pending, run)
 }
 
-// errAged says that an event is not in IN any more.
-var errAged = errors.New("event has aged out")
+// What is in the place of an event that IN does not have: it was there, and is
+// older than what IN keeps now, or it is not there though younger ones and older
+// ones are. Both are stream.ErrNotFound.
+var (
+	errAged = fmt.Errorf("event has aged out: %w", stream.ErrNotFound)
+	errGone = fmt.Errorf("event is not in %s: %w", stream.StreamIn, stream.ErrNotFound)
+)
 
-// message gives the whole event.
+// message gives the whole event. One that was let go of may have aged out since:
+// the error is stream.ErrNotFound then.
 func (b *inbound) message(ctx context.Context, a *arrival) (stream.Message, error) {
 	if a.message.Subject != "" {
 		return a.message, nil
@@ -174,10 +190,17 @@ func (b *inbound) message(ctx context.Context, a *arrival) (stream.Message, erro
 
 func (b *inbound) read(ctx context.Context, sequence uint64) (stream.Message, error) {
 	m, err := b.streams.Event(ctx, sequence)
-	if errors.Is(err, stream.ErrNotFound) {
+	if !errors.Is(err, stream.ErrNotFound) {
+		return m, err
+	}
+	kept, err := b.streams.EventsKept(ctx)
+	switch {
+	case err != nil:
+		return m, err
+	case sequence < kept:
 		return m, fmt.Errorf("%w: %d", errAged, sequence)
 	}
-	return m, err
+	return m, fmt.Errorf("%w: %d", errGone, sequence)
 }
 
 func (b *inbound) decode(m stream.Message) (*events.Inbound, error) {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"runledger/internal/events"
@@ -23,6 +21,7 @@ type JetStream struct {
 	prefix   string
 	run      string
 	history  *stream.History
+	policies *stream.Policies
 	log      zerolog.Logger
 }
 
@@ -36,40 +35,65 @@ func NewJetStream(js jetstream.JetStream, prefix, run string, log zerolog.Logger
 	if run != "" && !events.ValidName(run) {
 		return nil, fmt.Errorf("run: want 1 to 128 of A-Z a-z 0-9 _ -, got %.140q", run)
 	}
-	return &JetStream{js: js, subjects: subjects, prefix: prefix, run: run, history: stream.NewHistory(js, log), log: log}, nil
+	return &JetStream{js: js, subjects: subjects, prefix: prefix, run: run, history: stream.NewHistory(js, log), policies: stream.NewPolicies(js, nil), log: log}, nil
 }
 
 // clockMargin is how far the clocks of two stream leaders may be apart, when a
 // sequence of one stream is looked for by an instant of another.
 const clockMargin = time.Minute
 
-// Survey says which stretch there is to replay from an instant or event on, as
-// the streams stand now.
-func (s *JetStream) Survey(ctx context.Context, partitions int, since Since) (Stretch, error) {
-	var out Stretch
-	in, err := s.js.Stream(ctx, stream.StreamIn)
+// Check holds that IN and RUNS were made for the prefix: below another one they
+// hold nothing, which says nothing.
+func (s *JetStream) Check(ctx context.Context) error {
+	for _, name := range []string{stream.StreamIn, stream.StreamRuns} {
+		if _, err := s.look(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look finds a stream, and holds IN and RUNS against the prefix.
+func (s *JetStream) look(ctx context.Context, name string) (jetstream.Stream, error) {
+	st, err := s.js.Stream(ctx, name)
 	if err != nil {
-		return out, fmt.Errorf("look at stream %s: %w", stream.StreamIn, err)
+		return nil, fmt.Errorf("look at stream %s: %w", name, err)
+	}
+	if name == stream.StreamIn || name == stream.StreamRuns {
+		if err := stream.CheckPrefix(st.CachedInfo().Config, s.prefix); err != nil {
+			return nil, err
+		}
+	}
+	return st, nil
+}
+
+// Survey says which stretch there is to replay from an instant or event on, as
+// the streams stand now. IN itself says how many partitions it has.
+func (s *JetStream) Survey(ctx context.Context, since Since) (Stretch, error) {
+	var out Stretch
+	in, err := s.look(ctx, stream.StreamIn)
+	if err != nil {
+		return out, err
+	}
+	partitions, err := stream.PartitionsOf(in.CachedInfo().Config)
+	if err != nil {
+		return out, err
 	}
 	// Positions first: see Stretch.
 	made := in.CachedInfo().Created.UTC().Format(time.RFC3339Nano)
 	if out.Positions, err = stream.Positions(ctx, s.js, partitions, made); err != nil {
 		return out, err
 	}
-	runs, err := s.js.Stream(ctx, stream.StreamRuns)
+	runs, err := s.look(ctx, stream.StreamRuns)
 	if err != nil {
-		return out, fmt.Errorf("look at stream %s: %w", stream.StreamRuns, err)
+		return out, err
 	}
 	state := runs.CachedInfo().State
 	out.FactsFrom, out.FactsKept, out.FactsEnd = 1, max(state.FirstSeq, 1), state.LastSeq
+	out.FactsKeptAt = state.FirstTime
 	if out.FactsTo, err = s.lastOf(ctx, stream.StreamRuns, s.factFilter()); err != nil {
 		return out, err
 	}
-	info, err := in.Info(ctx)
-	if err != nil {
-		return out, fmt.Errorf("look at stream %s: %w", stream.StreamIn, err)
-	}
-	out.EventsKept = max(info.State.FirstSeq, 1)
 	for _, filter := range s.eventFilters() {
 		last, err := s.lastOf(ctx, stream.StreamIn, filter)
 		if err != nil {
@@ -87,9 +111,9 @@ func (s *JetStream) Survey(ctx context.Context, partitions int, since Since) (St
 // lettersLost reports whether an operator has purged dead letters, or they have
 // aged out.
 func (s *JetStream) lettersLost(ctx context.Context) (bool, error) {
-	invalid, err := s.js.Stream(ctx, stream.StreamInvalid)
+	invalid, err := s.look(ctx, stream.StreamInvalid)
 	if err != nil {
-		return false, fmt.Errorf("look at stream %s: %w", stream.StreamInvalid, err)
+		return false, err
 	}
 	state := invalid.CachedInfo().State
 	return state.LastSeq != state.Msgs, nil
@@ -103,7 +127,11 @@ func (s *JetStream) begin(ctx context.Context, out *Stretch, since Since) error 
 	switch {
 	case since.Event > 0:
 		out.From = since.Event
-		first, err := s.next(ctx, stream.StreamIn, since.Event)
+		in, err := s.look(ctx, stream.StreamIn)
+		if err != nil {
+			return err
+		}
+		first, err := next(ctx, in, since.Event)
 		if errors.Is(err, stream.ErrNotFound) { // nothing has come since
 			out.FactsFrom = out.FactsEnd + 1
 			return nil
@@ -126,14 +154,14 @@ func (s *JetStream) begin(ctx context.Context, out *Stretch, since Since) error 
 // SequenceAt gives the sequence of the first message that a stream stored at
 // that instant or later; one past its last where there is none.
 func (s *JetStream) SequenceAt(ctx context.Context, name string, at time.Time) (uint64, error) {
-	st, err := s.js.Stream(ctx, name)
+	st, err := s.look(ctx, name)
 	if err != nil {
-		return 0, fmt.Errorf("look at stream %s: %w", name, err)
+		return 0, err
 	}
 	low, high := max(st.CachedInfo().State.FirstSeq, 1), st.CachedInfo().State.LastSeq+1
 	for low < high {
 		middle := low + (high-low)/2
-		m, err := s.next(ctx, name, middle)
+		m, err := next(ctx, st, middle)
 		switch {
 		case errors.Is(err, stream.ErrNotFound):
 			high = middle
@@ -149,11 +177,8 @@ func (s *JetStream) SequenceAt(ctx context.Context, name string, at time.Time) (
 }
 
 // next gives the first message of a stream from a sequence on.
-func (s *JetStream) next(ctx context.Context, name string, sequence uint64) (*jetstream.RawStreamMsg, error) {
-	st, err := s.js.Stream(ctx, name)
-	if err != nil {
-		return nil, fmt.Errorf("look at stream %s: %w", name, err)
-	}
+func next(ctx context.Context, st jetstream.Stream, sequence uint64) (*jetstream.RawStreamMsg, error) {
+	name := st.CachedInfo().Config.Name
 	m, err := st.GetMsg(ctx, sequence, jetstream.WithGetMsgSubject(">"))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, fmt.Errorf("%w in %s from %d on", stream.ErrNotFound, name, sequence)
@@ -174,7 +199,7 @@ func (s *JetStream) lastOf(ctx context.Context, name, filter string) (uint64, er
 
 func (s *JetStream) factFilter() string {
 	if s.run == "" {
-		return s.prefix + ".>"
+		return s.subjects.Everything()
 	}
 	return s.subjects.AllOf(s.run)
 }
@@ -182,9 +207,9 @@ func (s *JetStream) factFilter() string {
 // eventFilters are those of the intents and results, and of the ticks.
 func (s *JetStream) eventFilters() []string {
 	if s.run == "" {
-		return []string{s.prefix + ".part.>"}
+		return []string{s.subjects.Stored()}
 	}
-	return []string{s.prefix + ".part.*.in.*.*." + s.run + ".>", s.prefix + ".part.*.tick." + s.run}
+	return s.subjects.StoredOf(s.run)
 }
 
 // Facts implements [Streams].
@@ -220,6 +245,15 @@ func (s *JetStream) Event(ctx context.Context, sequence uint64) (stream.Message,
 	return s.history.Inbound(ctx, sequence)
 }
 
+// EventsKept implements [Streams].
+func (s *JetStream) EventsKept(ctx context.Context) (uint64, error) {
+	in, err := s.look(ctx, stream.StreamIn)
+	if err != nil {
+		return 0, err
+	}
+	return max(in.CachedInfo().State.FirstSeq, 1), nil
+}
+
 // errEnough ends a reading that has what it needs.
 var errEnough = errors.New("enough was read")
 
@@ -244,22 +278,10 @@ func (s *JetStream) DeadLetter(ctx context.Context, subject string) (*stream.Mes
 
 // Get implements [Policies].
 func (s *JetStream) Get(ctx context.Context, digest string) ([]byte, error) {
-	return stream.NewPolicies(s.js, nil).Get(ctx, digest)
+	return s.policies.Get(ctx, digest)
 }
 
 // Digests implements [Policies].
 func (s *JetStream) Digests(ctx context.Context) ([]string, error) {
-	bucket, err := s.js.KeyValue(ctx, stream.BucketPolicies)
-	if err != nil {
-		return nil, fmt.Errorf("look at bucket %s: %w", stream.BucketPolicies, err)
-	}
-	keys, err := bucket.Keys(ctx)
-	if err != nil && !errors.Is(err, jetstream.ErrNoKeysFound) {
-		return nil, fmt.Errorf("list bucket %s: %w", stream.BucketPolicies, err)
-	}
-	slices.Sort(keys)
-	for i, key := range keys {
-		keys[i] = strings.Replace(key, "-", ":", 1)
-	}
-	return keys, nil
+	return s.policies.Digests(ctx)
 }

@@ -17,6 +17,8 @@ type memory struct {
 	runs, in, invalid []stream.Message
 	policies          map[string][]byte
 	stretch           replay.Stretch
+	kept              uint64 // first event that IN still has; 0 where none has aged out
+	lost              bool   // every event ages out once it was read with the others
 }
 
 func (m *memory) clone() *memory {
@@ -85,11 +87,18 @@ func (m *memory) Events(_ context.Context, from, to uint64) (replay.Cursor, erro
 
 func (m *memory) Event(_ context.Context, sequence uint64) (stream.Message, error) {
 	for _, e := range m.in {
-		if e.Sequence == sequence {
+		if e.Sequence == sequence && !m.lost {
 			return e, nil
 		}
 	}
 	return stream.Message{}, stream.ErrNotFound
+}
+
+func (m *memory) EventsKept(context.Context) (uint64, error) {
+	if m.lost {
+		return m.stretch.EventsTo + 1, nil
+	}
+	return m.kept, nil
 }
 
 func (m *memory) Said(_ context.Context, run string, before uint64, fn func(stream.Message) error) error {

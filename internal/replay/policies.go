@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"runledger/internal/harness"
 	"runledger/internal/policy"
@@ -29,7 +28,7 @@ func (b *rulebook) of(ctx context.Context, digest string) (*harness.Rules, error
 	if rules, ok := b.known[digest]; ok {
 		return rules, nil
 	}
-	if !isDigest(digest) {
+	if !stream.ValidDigest(digest) {
 		return nil, nil
 	}
 	content, err := b.policies.Get(ctx, digest)
@@ -47,11 +46,6 @@ func (b *rulebook) of(ctx context.Context, digest string) (*harness.Rules, error
 	}
 	b.known[digest] = RulesOf(parsed)
 	return b.known[digest], nil
-}
-
-func isDigest(text string) bool {
-	digits, ok := strings.CutPrefix(text, "sha256:")
-	return ok && len(digits) == 64 && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
 // RulesOf gives the rules by which runs of a policy are decided.

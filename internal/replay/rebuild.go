@@ -20,27 +20,26 @@ import (
 
 // Defaults of a [RebuildConfig].
 const (
-	DefaultBatchRuns  = 64
-	DefaultBatchBytes = 16 << 20
-	DefaultReads      = 8
-	DefaultHoldBytes  = 256 << 20
+	defaultBatchRuns  = 64
+	defaultBatchBytes = 16 << 20
+	defaultReads      = 8
+	defaultHoldBytes  = 256 << 20
 )
 
 // RebuildConfig says what is written anew, and where. It has nothing to publish
 // with, so nothing can be decided or dispatched by it.
 type RebuildConfig struct {
-	Prefix   string // of all subjects
 	Subjects events.Subjects
 	History  RebuildHistory
 	Store    Projector
 	Clock    func() time.Time
 	Log      zerolog.Logger
 
-	BatchRuns  int   // written at once, at most; 0 is DefaultBatchRuns
-	BatchBytes int64 // of requests and responses written at once, unless one run alone has more; 0 is DefaultBatchBytes
-	Reads      int   // runs that are read, and so held, at once; 0 is DefaultReads
+	BatchRuns  int   // written at once, at most; 0 is 64
+	BatchBytes int64 // of requests and responses written at once, unless one run alone has more; 0 is 16 MiB
+	Reads      int   // runs that are read, and so held, at once; 0 is 8
 
-	HoldBytes int64 // of requests and responses of open runs while all is read in one go; 0 is DefaultHoldBytes
+	HoldBytes int64 // of requests and responses of open runs while all is read in one go; 0 is 256 MiB
 
 	Progress func(Progress) // called now and then, by one goroutine; may be nil
 }
@@ -77,6 +76,8 @@ type Rebuilt struct {
 	Expired int64 `json:"expired"` // runs whose records have expired: left so
 	Unknown int64 `json:"unknown"` // runs of which the stream has no fact
 
+	EndedEarly bool `json:"ended_early,omitempty"` // not all that was asked for was looked at
+
 	FailedCount int64    `json:"failed_count"`
 	Failed      []string `json:"failed,omitempty"` // the first runs that cannot be made again, each with why
 }
@@ -98,10 +99,10 @@ func NewRebuilder(cfg RebuildConfig) (*Rebuilder, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	cfg.BatchRuns = cmp.Or(cfg.BatchRuns, DefaultBatchRuns)
-	cfg.BatchBytes = cmp.Or(cfg.BatchBytes, DefaultBatchBytes)
-	cfg.Reads = cmp.Or(cfg.Reads, DefaultReads)
-	cfg.HoldBytes = cmp.Or(cfg.HoldBytes, DefaultHoldBytes)
+	cfg.BatchRuns = cmp.Or(cfg.BatchRuns, defaultBatchRuns)
+	cfg.BatchBytes = cmp.Or(cfg.BatchBytes, defaultBatchBytes)
+	cfg.Reads = cmp.Or(cfg.Reads, defaultReads)
+	cfg.HoldBytes = cmp.Or(cfg.HoldBytes, defaultHoldBytes)
 	return &Rebuilder{cfg: cfg, recovery: processor.Recovery{Subjects: cfg.Subjects, History: cfg.History, Log: cfg.Log}}, nil
 }
 
@@ -158,8 +159,7 @@ func (b *Rebuilder) read(ctx context.Context, ids []string) ([]store.Projection,
 // timer gives the schedule that was set last for a run and stands in TIMERS;
 // zero if none does, and then the processor sets the next.
 func (b *Rebuilder) timer(ctx context.Context, id string) (time.Time, error) {
-	filter := strings.TrimSuffix(b.cfg.Subjects.Timer(id, 0), "0") + "*"
-	m, err := b.cfg.History.LastOf(ctx, stream.StreamTimers, filter)
+	m, err := b.cfg.History.LastOf(ctx, stream.StreamTimers, b.cfg.Subjects.Timers(id))
 	if err != nil || m == nil {
 		return time.Time{}, err
 	}

@@ -44,7 +44,7 @@ func rebuilder(t *testing.T, i *installation, change func(*replay.RebuildConfig)
 		t.Fatal(err)
 	}
 	cfg := replay.RebuildConfig{
-		Prefix: events.DefaultPrefix, Subjects: subjects, History: stream.NewHistory(i.js, zerolog.Nop()), Store: i.store, Clock: time.Now,
+		Subjects: subjects, History: stream.NewHistory(i.js, zerolog.Nop()), Store: i.store, Clock: time.Now,
 	}
 	change(&cfg)
 	b, err := replay.NewRebuilder(cfg)

@@ -2,7 +2,6 @@ package replay
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,36 +18,27 @@ import (
 func (b *Rebuilder) Since(ctx context.Context, facts Cursor, s Stretch) error {
 	seen := make(map[string]struct{})
 	var ids []string
-	for {
-		messages, err := facts.Next(ctx)
-		if err != nil {
-			return fmt.Errorf("read %s: %w", stream.StreamRuns, err)
+	err := b.beside(nil, s, nil).facts(ctx, facts, func(ctx context.Context, m *stream.Message) error {
+		address, err := b.cfg.Subjects.ParseFact(m.Subject)
+		if _, again := seen[address.Run]; err != nil || address.OutsideKey != "" || again {
+			return nil //nolint:nilerr // what is no fact names no run
 		}
-		if len(messages) == 0 {
-			return b.Runs(ctx, ids)
+		seen[address.Run] = struct{}{}
+		if ids = append(ids, address.Run); len(ids) < b.cfg.Reads {
+			return nil
 		}
-		for i := range messages {
-			h, err := readSubject(b.cfg.Prefix, messages[i].Subject)
-			if _, again := seen[h.run]; err != nil || h.outside || again {
-				continue
-			}
-			seen[h.run] = struct{}{}
-			ids = append(ids, h.run)
-		}
-		if len(ids) >= b.cfg.Reads {
-			if err := b.Runs(ctx, ids); err != nil {
-				return err
-			}
-			ids = ids[:0]
-		}
-		b.progress(s, messages)
+		some := ids
+		ids = nil
+		return b.Runs(ctx, some)
+	})
+	if err != nil {
+		return err
 	}
+	return b.Runs(ctx, ids)
 }
 
-func (b *Rebuilder) progress(s Stretch, messages []stream.Message) {
-	if b.cfg.Progress != nil {
-		b.cfg.Progress(Progress{Done: messages[len(messages)-1].Sequence - s.FactsFrom + 1, Of: s.FactsTo - s.FactsFrom + 1, Found: b.done.Runs})
-	}
+func (b *Rebuilder) beside(streams Streams, s Stretch, in *inbound) sideBySide {
+	return sideBySide{streams: streams, stretch: s, in: in, progress: b.cfg.Progress, found: func() int64 { return b.done.Runs }}
 }
 
 // All writes every run whose first fact lies in a stretch. RUNS and IN are read
@@ -56,35 +46,8 @@ func (b *Rebuilder) progress(s Stretch, messages []stream.Message) {
 // HoldBytes allows, and what is beyond it is made again run by run afterwards.
 func (b *Rebuilder) All(ctx context.Context, streams Streams, s Stretch) error {
 	a := &rebuildAll{Rebuilder: b, runs: make(map[string]*rebuilding)}
-	a.in = &inbound{
-		streams: streams, subjects: b.cfg.Subjects, prefix: b.cfg.Prefix, window: defaultWindow, pending: make(map[string][]arrival),
-		ticked:  func(string) bool { return false }, // a tick brings no bytes
-		unnamed: func(context.Context, stream.Message, error) error { return nil },
-	}
-	facts, err := streams.Facts(ctx, s.FactsFrom, s.FactsTo)
-	if err != nil {
-		return err
-	}
-	defer facts.Close()
-	if a.in.cursor, err = streams.Events(ctx, max(s.From, 1), s.EventsTo); err != nil {
-		return err
-	}
-	defer a.in.cursor.Close()
-	for {
-		messages, err := facts.Next(ctx)
-		if err != nil {
-			return fmt.Errorf("read %s: %w", stream.StreamRuns, err)
-		}
-		if len(messages) == 0 {
-			return a.finish(ctx)
-		}
-		for i := range messages {
-			if err := a.fact(ctx, &messages[i]); err != nil {
-				return err
-			}
-		}
-		b.progress(s, messages)
-	}
+	a.in = newInbound(streams, b.cfg.Subjects, defaultWindow) // a tick brings no bytes
+	return b.beside(streams, s, a.in).read(ctx, a.fact, a.finish)
 }
 
 // rebuildAll is all runs on their way back.
@@ -104,9 +67,10 @@ type rebuilding struct {
 }
 
 func (a *rebuildAll) fact(ctx context.Context, m *stream.Message) error {
-	h, err := readHead(a.cfg.Prefix, m)
+	h, err := readHead(a.cfg.Subjects, m)
 	if err != nil {
-		return a.leave(h) // making it again tells what is wrong
+		a.leave(h)
+		return nil //nolint:nilerr // making the run again tells what is wrong
 	}
 	if err := a.in.upTo(ctx, h.cause); err != nil {
 		return err
@@ -132,15 +96,14 @@ func (a *rebuildAll) fact(ctx context.Context, m *stream.Message) error {
 	}
 	switch {
 	case processor.OfOneRun(err):
-		return a.leave(h)
+		a.leave(h)
 	case err != nil:
 		return fmt.Errorf("make run %s again: %w", h.run, err)
 	case !a.cfg.Clock().Before(r.Run().ExpiresAt):
 		a.done.Expired++
 		a.forget(h.run)
-		return nil
 	case h.kind == events.KindRunTerminated:
-		return a.write1(ctx, h.run)
+		return a.enqueue(ctx, h.run)
 	case a.held > a.cfg.HoldBytes:
 		a.leaveLargest()
 	}
@@ -156,9 +119,6 @@ func (a *rebuildAll) cause(ctx context.Context, r *rebuilding, h head, sequence 
 	} else {
 		m, err = a.in.read(ctx, sequence)
 	}
-	if errors.Is(err, errAged) {
-		return nil, fmt.Errorf("%w: event %d", stream.ErrNotFound, sequence)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -167,15 +127,14 @@ func (a *rebuildAll) cause(ctx context.Context, r *rebuilding, h head, sequence 
 }
 
 // leave makes a run again by itself later: the error that is met then is told.
-func (a *rebuildAll) leave(h head) error {
+func (a *rebuildAll) leave(h head) {
 	if h.run == "" || h.outside {
-		return nil
+		return
 	}
 	if _, open := a.runs[h.run]; open {
 		a.later = append(a.later, h.run)
 	}
 	a.forget(h.run)
-	return nil
 }
 
 func (a *rebuildAll) leaveLargest() {
@@ -197,8 +156,8 @@ func (a *rebuildAll) forget(id string) {
 	a.in.drop(id)
 }
 
-// write1 puts a run in line to be written, and writes when enough are.
-func (a *rebuildAll) write1(ctx context.Context, id string) error {
+// enqueue puts a run in line to be written, and writes when enough are.
+func (a *rebuildAll) enqueue(ctx context.Context, id string) error {
 	r := a.runs[id]
 	a.ready, a.size = append(a.ready, r.Projection()), a.size+r.bytes
 	a.forget(id)
@@ -217,7 +176,7 @@ func (a *rebuildAll) flush(ctx context.Context) error {
 // finish writes what has not ended, and what was left for later.
 func (a *rebuildAll) finish(ctx context.Context) error {
 	for _, id := range slices.Sorted(maps.Keys(a.runs)) {
-		if err := a.write1(ctx, id); err != nil {
+		if err := a.enqueue(ctx, id); err != nil {
 			return err
 		}
 	}

@@ -154,7 +154,7 @@ func (i *installation) settle(t *testing.T) {
 
 func (i *installation) survey(t *testing.T) replay.Stretch {
 	t.Helper()
-	s, err := i.streams.Survey(t.Context(), 16, replay.Since{})
+	s, err := i.streams.Survey(t.Context(), replay.Since{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,11 +5,13 @@ type Unchecked string
 
 // What a verification counts and does not pass as checked.
 const (
-	// Facts whose event IN no longer has.
+	// Facts whose event IN no longer has, and events that aged out before their
+	// turn came.
 	UncheckedEventAged Unchecked = "EVENT_NOT_IN_IN"
 	// Facts of runs whose policy POLICIES does not have; their chain is checked.
 	UncheckedPolicyGone Unchecked = "POLICY_NOT_KEPT"
-	// Facts of runs whose beginning RUNS no longer has.
+	// Facts of runs whose beginning RUNS no longer has, and events whose answer
+	// may have aged out with it.
 	UncheckedHistoryAged Unchecked = "HISTORY_BEGINS_BEFORE_RUNS"
 	// Facts of a run after its first difference, or after one before the stretch.
 	UncheckedAfterDifference Unchecked = "AFTER_A_DIFFERENCE"
@@ -46,6 +48,9 @@ type Report struct {
 	Unchecked map[Unchecked]int64 `json:"unchecked,omitempty"`
 	Store     *StoreReport        `json:"store,omitempty"` // nil where nothing was compared
 
+	NoSuchRuns []string `json:"no_such_runs,omitempty"` // that were asked for, and of which the streams have nothing
+	EndedEarly bool     `json:"ended_early,omitempty"`  // what follows was not read
+
 	DifferenceCount int64        `json:"difference_count"`
 	Differences     []Difference `json:"differences,omitempty"` // the first of them
 }
@@ -53,8 +58,13 @@ type Report struct {
 // OK reports whether no difference was found.
 func (r *Report) OK() bool { return r.DifferenceCount == 0 }
 
-// Add adds what was found in another stretch. At most max differences are kept.
-func (r *Report) Add(other *Report, max int) {
+// Nothing reports whether nothing at all was checked.
+func (r *Report) Nothing() bool {
+	return r.Facts == 0 && r.Events == 0 && r.DifferenceCount == 0
+}
+
+// Add adds what was found in another stretch. So many differences are kept at most.
+func (r *Report) Add(other *Report, most int) {
 	r.Facts += other.Facts
 	r.Checked += other.Checked
 	r.State += other.State
@@ -74,7 +84,7 @@ func (r *Report) Add(other *Report, max int) {
 	}
 	r.DifferenceCount += other.DifferenceCount
 	for _, d := range other.Differences {
-		if len(r.Differences) < max {
+		if len(r.Differences) < most {
 			r.Differences = append(r.Differences, d)
 		}
 	}

@@ -24,6 +24,9 @@ type Streams interface {
 	// Event reads one message of IN; the error is stream.ErrNotFound where it is
 	// not there (any more).
 	Event(ctx context.Context, sequence uint64) (stream.Message, error)
+	// EventsKept gives the first sequence that IN has now: what was before it has
+	// aged out.
+	EventsKept(ctx context.Context) (uint64, error)
 	// Said calls fn for each message of RUNS about one run that has a sequence
 	// below before, in order: its facts, and the answers outside its history.
 	Said(ctx context.Context, run string, before uint64, fn func(stream.Message) error) error
@@ -53,9 +56,10 @@ type Stretch struct {
 	FactsEnd uint64
 	// EventsTo is the last message of IN to read.
 	EventsTo uint64
-	// FactsKept and EventsKept are the first messages that RUNS and IN still
-	// have; what was before them has aged out.
-	FactsKept, EventsKept uint64
+	// FactsKept is the first message that RUNS still has; what was before it has
+	// aged out. FactsKeptAt is when it was stored.
+	FactsKept   uint64
+	FactsKeptAt time.Time
 	// LettersLost says that INVALID no longer has everything that it was given.
 	LettersLost bool
 	// Positions up to which each partition is decided. One that is missing is

@@ -41,6 +41,7 @@ type Comparison struct {
 	Before   int64 `json:"begun_before"` // runs that began before the stretch
 	FellAway int64 `json:"fell_away"`    // results of calls that would not have been reserved
 	NoResult int64 `json:"no_result"`    // calls that would have been reserved, and have no result
+	Aged     int64 `json:"aged"`         // events that aged out of IN before they could be decided again
 
 	Codes  []Row      `json:"codes"`
 	Limits []Row      `json:"limits"` // that ended runs, by name
@@ -72,6 +73,7 @@ type tally struct {
 	events   int64
 	before   int64
 	fellAway int64
+	aged     int64
 }
 
 func newTally() *tally {
@@ -88,7 +90,7 @@ func (t *tally) wouldBe(f *events.Fact, unknown bool) {
 	t.count(f, unknown, func(p *Pair) { p.WouldBe++ })
 }
 
-func (t *tally) goesOn(string) { t.pair(tallyEnd, codeGoesOn).WouldBe++ }
+func (t *tally) goesOn() { t.pair(tallyEnd, codeGoesOn).WouldBe++ }
 
 func (t *tally) pair(what, code string) *Pair {
 	key := [2]string{what, code}
@@ -170,7 +172,7 @@ func label(payload events.Payload) (what, code string) {
 }
 
 func (t *tally) comparison() *Comparison {
-	c := &Comparison{Events: t.events, Before: t.before, FellAway: t.fellAway, Codes: []Row{}, Limits: []Row{}, Agents: []AgentRow{}}
+	c := &Comparison{Events: t.events, Before: t.before, FellAway: t.fellAway, Aged: t.aged, Codes: []Row{}, Limits: []Row{}, Agents: []AgentRow{}}
 	for key, p := range t.codes {
 		c.Codes = append(c.Codes, Row{What: key[0], Code: key[1], Recorded: p.Recorded, WouldBe: p.WouldBe})
 	}

@@ -403,6 +403,18 @@ func TestAFactOfANewerVersionIsRefusedByName(t *testing.T) {
 	}
 }
 
+func TestARulesVersionThatIsNoneIsNotCalledNewer(t *testing.T) {
+	for _, version := range []string{"0", "", "x", "01", "-1"} {
+		m := recorded(t)
+		fact := m.history("poor")[2]
+		fact.Header["ce-rulesversion"] = []string{version}
+		d := wantNamed(t, m, replay.Unreadable, placeOf(fact))
+		if want := fmt.Sprintf(`want "1", got %q`, version); !strings.Contains(d.Why, want) {
+			t.Errorf("got %q, want %s in it", d.Why, want)
+		}
+	}
+}
+
 func TestAnEventWhoseDeadLetterIsGoneOrSaysSomethingElseIsNamed(t *testing.T) {
 	whole := recorded(t)
 	if len(whole.invalid) != 4 {

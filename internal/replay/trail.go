@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -28,6 +29,9 @@ type Trail struct {
 func (s *JetStream) Trail(ctx context.Context, t Trail, from uint64, follow bool, fn func(stream.Message) error) error {
 	filter, err := s.trailFilter(t)
 	if err != nil {
+		return err
+	}
+	if _, err := s.look(ctx, stream.StreamRuns); err != nil {
 		return err
 	}
 	last, err := s.lastOf(ctx, stream.StreamRuns, filter)
@@ -65,7 +69,7 @@ func (s *JetStream) Trail(ctx context.Context, t Trail, from uint64, follow bool
 }
 
 func (s *JetStream) trailFilter(t Trail) (string, error) {
-	agent, run := "*", ">"
+	agent, run := "*", "*"
 	if t.Agent != "" {
 		if !events.ValidName(t.Agent) {
 			return "", fmt.Errorf("agent: want 1 to 128 of A-Z a-z 0-9 _ -, got %.140q", t.Agent)
@@ -77,10 +81,13 @@ func (s *JetStream) trailFilter(t Trail) (string, error) {
 			return "", fmt.Errorf("run: want 1 to 128 of A-Z a-z 0-9 _ -, got %.140q", id)
 		}
 	}
-	if len(t.Runs) == 1 {
-		run = t.Runs[0] + ".>"
+	switch {
+	case len(t.Runs) == 1:
+		run = t.Runs[0]
+	case t.Agent == "":
+		return s.subjects.Everything(), nil // also what has no subject of a fact
 	}
-	return s.prefix + ".*." + agent + "." + run, nil
+	return s.subjects.Told(agent, run), nil
 }
 
 // on reports whether a message is of the runs that are wanted, where these are
@@ -89,17 +96,19 @@ func (s *JetStream) on(t Trail, m *stream.Message) bool {
 	if len(t.Runs) < 2 {
 		return true
 	}
-	h, err := readSubject(s.prefix, m.Subject)
-	return err == nil && slices.Contains(t.Runs, h.run)
+	address, err := s.subjects.ParseFact(m.Subject)
+	return err == nil && slices.Contains(t.Runs, address.Run)
 }
 
-// StreamSequence is the member that [CloudEvent] adds. It is no attribute of the
+// streamSequence is the member that [CloudEvent] adds. It is no attribute of the
 // event, and its digest does not cover it.
-const StreamSequence = "streamsequence"
+const streamSequence = "streamsequence"
 
 // CloudEvent writes a stored fact as a CloudEvent in the JSON format, on one
-// line: its attributes as they are, as strings, its data as they are, and where
-// RUNS has it.
+// line: its attributes as strings, where RUNS has it, and last its data. These
+// stand there byte for byte as they are stored, so that a digest can be computed
+// from the line; what is no JSON value, or goes over more than one line, is in
+// data_base64 instead.
 func CloudEvent(m *stream.Message) ([]byte, error) {
 	out := []byte{'{'}
 	member := func(name string, value []byte) {
@@ -124,9 +133,9 @@ func CloudEvent(m *stream.Message) ([]byte, error) {
 		}
 		member(name, text)
 	}
-	member(StreamSequence, fmt.Appendf(nil, "%d", m.Sequence))
-	if data := jsontext.Value(m.Data).Clone(); data.Compact() == nil {
-		member("data", data)
+	member(streamSequence, fmt.Appendf(nil, "%d", m.Sequence))
+	if jsontext.Value(m.Data).IsValid() && !bytes.ContainsAny(m.Data, "\r\n") {
+		member("data", m.Data)
 	} else {
 		member("data_base64", fmt.Appendf(nil, "%q", base64.StdEncoding.EncodeToString(m.Data)))
 	}

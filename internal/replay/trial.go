@@ -97,12 +97,12 @@ var (
 
 // said takes one earlier message about a run.
 func (v *verifier) said(ctx context.Context, r *trial, m *stream.Message) error {
-	h, err := readSubject(v.cfg.Prefix, m.Subject)
+	address, err := v.subjects.ParseFact(m.Subject)
 	if err != nil {
 		return nil //nolint:nilerr // it was judged, or lies before the stretch
 	}
-	if h.outside {
-		r.tell(h.kind, m.Subject)
+	if address.OutsideKey != "" {
+		r.tell(address.Kind, m.Subject)
 		return nil
 	}
 	return v.recorded(ctx, r, m)

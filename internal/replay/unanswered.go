@@ -2,11 +2,13 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"runledger/internal/events"
 	"runledger/internal/harness"
+	"runledger/internal/processor"
 	"runledger/internal/stream"
 )
 
@@ -49,15 +51,23 @@ func (v *verifier) rest(ctx context.Context, r *trial) error {
 // run follows.
 func (v *verifier) unanswered(ctx context.Context, r *trial, a *arrival, last bool) error {
 	m, err := v.in.message(ctx, a)
+	if errors.Is(err, stream.ErrNotFound) { // it was there when IN was read
+		v.report.unchecked(UncheckedEventAged, 1)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	in, err := v.in.decode(m)
 	if err != nil {
-		return v.undecodable(ctx, m, err)
+		return v.undecodable(ctx, m)
 	}
 	if a.told {
 		return v.told(ctx, in)
+	}
+	if s := v.cfg.Stretch; r.state.Run == nil && s.FactsKept > 1 && !in.Time.After(s.FactsKeptAt) {
+		v.report.unchecked(UncheckedHistoryAged, 1) // what answered it, or the run itself, may have aged out
+		return nil
 	}
 	rules := r.rules
 	if r.state.Run == nil {
@@ -206,22 +216,21 @@ func isGivenUp(reason harness.Reason) bool {
 	return reason == harness.ReasonStoreConflict || reason == harness.ReasonBrokenInvariant
 }
 
-// headerReason is the header in which a dead letter says why it is kept.
-const headerReason = "Runledger-Reason"
-
-func reasonOf(m *stream.Message) harness.Reason { return harness.Reason(m.Header.Get(headerReason)) }
+func reasonOf(m *stream.Message) harness.Reason {
+	return harness.Reason(m.Header.Get(processor.HeaderReason))
+}
 
 // unnamed judges an event whose subject names nobody, or no run.
-func (v *verifier) unnamed(ctx context.Context, m stream.Message, why error) error {
-	if m.Sequence > v.cfg.Stretch.Positions[partitionOf(v.cfg.Prefix, m.Subject)] {
+func (v *verifier) unnamed(ctx context.Context, m stream.Message, _ error) error {
+	if m.Sequence > v.cfg.Stretch.Positions[v.subjects.PartitionOf(m.Subject)] {
 		v.report.unchecked(UncheckedUndecided, 1)
 		return nil
 	}
-	return v.undecodable(ctx, m, why)
+	return v.undecodable(ctx, m)
 }
 
 // undecodable holds that what is no event is kept for the operator.
-func (v *verifier) undecodable(ctx context.Context, m stream.Message, _ error) error {
+func (v *verifier) undecodable(ctx context.Context, m stream.Message) error {
 	in := &events.Inbound{Sequence: m.Sequence, Address: events.Address{Role: "unknown", Principal: "unknown"}}
 	if address, err := v.subjects.ParseInbound(m.Subject); err == nil {
 		in.Address = address

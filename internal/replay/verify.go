@@ -70,7 +70,8 @@ func Verify(ctx context.Context, cfg VerifyConfig) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return v.verify(ctx)
+	err = v.verify(ctx, v.finish)
+	return &v.report, err
 }
 
 type verifier struct {
@@ -80,7 +81,6 @@ type verifier struct {
 	book     *rulebook
 	runs     map[string]*trial        // open, as far as is read
 	resting  *lru.LRU[string, *trial] // ended, or never begun
-	facts    Cursor
 	store    *storeCheck
 	report   Report
 }
@@ -101,12 +101,9 @@ func newVerifier(cfg VerifyConfig) (*verifier, error) {
 		return nil, err
 	}
 	v := &verifier{cfg: cfg, subjects: subjects, book: newRulebook(cfg.Policies), runs: make(map[string]*trial), resting: rest}
-	v.in = &inbound{
-		streams: cfg.Streams, subjects: subjects, prefix: cfg.Prefix, window: cfg.Window,
-		pending: make(map[string][]arrival),
-		ticked:  func(run string) bool { return v.runs[run] != nil },
-		unnamed: v.unnamed,
-	}
+	v.in = newInbound(cfg.Streams, subjects, cfg.Window)
+	v.in.ticked = func(run string) bool { return v.runs[run] != nil }
+	v.in.unnamed = v.unnamed
 	if cfg.Store != nil {
 		v.store = &storeCheck{runs: cfg.Store, now: cfg.Clock(), factsEnd: cfg.Stretch.FactsEnd}
 		v.report.Store = &v.store.report
@@ -114,59 +111,16 @@ func newVerifier(cfg VerifyConfig) (*verifier, error) {
 	return v, nil
 }
 
-func (v *verifier) verify(ctx context.Context) (*Report, error) {
-	if err := v.open(ctx); err != nil {
-		return nil, err
-	}
-	defer v.in.cursor.Close()
-	err := v.readFacts(ctx)
-	if err == nil {
-		err = v.finish(ctx)
-	}
-	return &v.report, err
-}
-
-func (v *verifier) open(ctx context.Context) error {
-	s := v.cfg.Stretch
-	var err error
-	if v.facts, err = v.cfg.Streams.Facts(ctx, s.FactsFrom, s.FactsTo); err != nil {
-		return err
-	}
-	if v.in.cursor, err = v.cfg.Streams.Events(ctx, max(s.From, 1), s.EventsTo); err != nil {
-		v.facts.Close()
-		return err
-	}
-	return nil
-}
-
-// readFacts goes through RUNS, and as far as its facts need through IN.
-func (v *verifier) readFacts(ctx context.Context) error {
-	defer v.facts.Close()
-	for {
-		messages, err := v.facts.Next(ctx)
-		if err != nil {
-			return fmt.Errorf("read %s: %w", stream.StreamRuns, err)
-		}
-		if len(messages) == 0 {
-			return nil
-		}
-		for i := range messages {
-			if err := v.fact(ctx, &messages[i]); err != nil {
-				return err
-			}
-		}
-		if v.cfg.Progress != nil {
-			s := v.cfg.Stretch
-			v.cfg.Progress(Progress{
-				Done: messages[len(messages)-1].Sequence - s.FactsFrom + 1, Of: s.FactsTo - s.FactsFrom + 1, Found: v.report.DifferenceCount,
-			})
-		}
-	}
+func (v *verifier) verify(ctx context.Context, finish func(context.Context) error) error {
+	return sideBySide{
+		streams: v.cfg.Streams, stretch: v.cfg.Stretch, in: v.in, progress: v.cfg.Progress,
+		found: func() int64 { return v.report.DifferenceCount },
+	}.read(ctx, v.fact, finish)
 }
 
 func (v *verifier) fact(ctx context.Context, m *stream.Message) error {
 	v.report.Facts++
-	h, err := readHead(v.cfg.Prefix, m)
+	h, err := readHead(v.subjects, m)
 	if err != nil {
 		return v.unreadable(ctx, h, m, err)
 	}

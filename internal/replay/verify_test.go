@@ -118,7 +118,7 @@ func TestWhatHasAgedOutIsCountedByName(t *testing.T) {
 		facts := m.history("early")
 		kept := number(facts[3].Header.Get("ce-causationsequence"))
 		m.in = slices.DeleteFunc(m.in, func(e stream.Message) bool { return e.Sequence < kept })
-		m.stretch.EventsKept = kept
+		m.kept = kept
 		report := verify(t, m)
 		if !report.OK() || report.Unchecked[replay.UncheckedEventAged] < 3 {
 			t.Errorf("got %+v, want facts of aged events counted, and no difference", report)
@@ -131,16 +131,15 @@ func TestWhatHasAgedOutIsCountedByName(t *testing.T) {
 	t.Run("facts", func(t *testing.T) {
 		m := recorded(t)
 		m.stretch.FactsKept = m.history("early")[3].Sequence
-		m.stretch.FactsFrom = m.stretch.FactsKept
+		m.stretch.FactsFrom, m.stretch.FactsKeptAt = m.stretch.FactsKept, m.history("early")[3].Time
 		m.runs = slices.DeleteFunc(m.runs, func(f stream.Message) bool { return f.Sequence < m.stretch.FactsKept })
 		report := verify(t, m)
 		for _, d := range report.Differences {
-			if d.What == replay.Missing {
-				t.Errorf("got %s, and those facts have aged out", d)
-			}
+			t.Errorf("got %s, and those facts have aged out", d)
 		}
-		if report.Unchecked[replay.UncheckedHistoryAged] == 0 {
-			t.Errorf("got %+v, want facts of such runs counted", report)
+		left := int64(len(m.history("early")))
+		if got := report.Unchecked[replay.UncheckedHistoryAged]; left != 8 || got < left {
+			t.Errorf("%d counted, want at least the %d facts of the run early that are left", got, left)
 		}
 	})
 	t.Run("policy", func(t *testing.T) {
@@ -151,6 +150,66 @@ func TestWhatHasAgedOutIsCountedByName(t *testing.T) {
 			t.Errorf("got %+v, want everything counted as not checked for want of its policy", report)
 		}
 	})
+}
+
+// TestAnEventThatAgesOutMeanwhileIsCountedByName reads IN, and finds nothing more
+// of it when the turn of its events comes.
+func TestAnEventThatAgesOutMeanwhileIsCountedByName(t *testing.T) {
+	m := recorded(t)
+	m.lost = true
+	cfg := config(m)
+	cfg.Window = 1 // nothing is kept
+	report, err := replay.Verify(t.Context(), cfg)
+	if err != nil || !report.OK() {
+		t.Fatalf("got %+v, %v, want no difference", report, err)
+	}
+	if got := report.Unchecked[replay.UncheckedEventAged]; report.Checked != 0 || got < int64(len(m.runs)) {
+		t.Errorf("%d facts checked and %d counted, want none, and all %d facts", report.Checked, got, len(m.runs))
+	}
+	m.lost = false
+	m.in = slices.DeleteFunc(m.in, func(e stream.Message) bool { return e.Sequence == 3 }) // somebody removed it: older ones are there
+	if report := verify(t, m); report.OK() || !strings.Contains(report.Differences[0].Why, "event 3, is not in IN") {
+		t.Errorf("got %+v, want what the removed event led to named", report.Differences)
+	}
+}
+
+func TestWhatWasFoundIsToldWithAnError(t *testing.T) {
+	m := recorded(t)
+	fact := m.history(m.runsIn()[0])[1]
+	fact.Header["ce-id"] = []string{"other"}
+	broken := errors.New("the server is gone")
+	report, err := replay.Verify(t.Context(), func() replay.VerifyConfig {
+		cfg := config(m)
+		cfg.Streams = breaking{m, broken}
+		return cfg
+	}())
+	if !errors.Is(err, broken) || report == nil || report.Facts == 0 || report.DifferenceCount != 1 {
+		t.Errorf("got %+v, %v, want the difference that was found, and the error", report, err)
+	}
+}
+
+// breaking is streams whose RUNS ends with an error.
+type breaking struct {
+	*memory
+	err error
+}
+
+func (b breaking) Facts(ctx context.Context, from, to uint64) (replay.Cursor, error) {
+	c, err := b.memory.Facts(ctx, from, to)
+	return breakingCursor{c, b.err}, err
+}
+
+type breakingCursor struct {
+	replay.Cursor
+	err error
+}
+
+func (c breakingCursor) Next(ctx context.Context) ([]stream.Message, error) {
+	batch, err := c.Cursor.Next(ctx)
+	if len(batch) == 0 && err == nil {
+		return nil, c.err
+	}
+	return batch, err
 }
 
 func TestAnEventOfARunThatWasGivenUpIsCountedByNameAndMustBeKept(t *testing.T) {

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,15 +52,11 @@ func WhatIf(ctx context.Context, cfg WhatIfConfig) (*Comparison, error) {
 		return nil, err
 	}
 	w := &whatIf{cfg: cfg, subjects: subjects, rules: RulesOf(cfg.Policy), runs: make(map[string]*course), ended: ended, tally: newTally()}
-	if cfg.Window == 0 {
-		cfg.Window = defaultWindow
-	}
-	w.in = &inbound{
-		streams: cfg.Streams, subjects: subjects, prefix: cfg.Prefix, window: cfg.Window, pending: make(map[string][]arrival),
-		ticked:  func(string) bool { return false }, // what is due is due without them
-		unnamed: func(context.Context, stream.Message, error) error { return nil },
-	}
-	if err := w.run(ctx); err != nil {
+	w.in = newInbound(cfg.Streams, subjects, cmp.Or(cfg.Window, defaultWindow)) // what is due is due without ticks
+	err = sideBySide{
+		streams: cfg.Streams, stretch: cfg.Stretch, in: w.in, progress: cfg.Progress, found: func() int64 { return w.tally.events },
+	}.read(ctx, w.fact, w.finish)
+	if err != nil {
 		return nil, err
 	}
 	return w.tally.comparison(), nil
@@ -74,36 +71,6 @@ type whatIf struct {
 	ended    *lru.LRU[string, *course]
 	tally    *tally
 	last     time.Time // of the events
-}
-
-func (w *whatIf) run(ctx context.Context) error {
-	s := w.cfg.Stretch
-	facts, err := w.cfg.Streams.Facts(ctx, s.FactsFrom, s.FactsTo)
-	if err != nil {
-		return err
-	}
-	defer facts.Close()
-	if w.in.cursor, err = w.cfg.Streams.Events(ctx, max(s.From, 1), s.EventsTo); err != nil {
-		return err
-	}
-	defer w.in.cursor.Close()
-	for {
-		messages, err := facts.Next(ctx)
-		if err != nil {
-			return fmt.Errorf("read %s: %w", stream.StreamRuns, err)
-		}
-		if len(messages) == 0 {
-			return w.finish(ctx)
-		}
-		for i := range messages {
-			if err := w.fact(ctx, &messages[i]); err != nil {
-				return err
-			}
-		}
-		if w.cfg.Progress != nil {
-			w.cfg.Progress(Progress{Done: messages[len(messages)-1].Sequence - s.FactsFrom + 1, Of: s.FactsTo - s.FactsFrom + 1})
-		}
-	}
 }
 
 // fact counts what was recorded, and decides the events up to its cause.
@@ -209,7 +176,7 @@ func (w *whatIf) before(ctx context.Context, c *course, sequence uint64) error {
 func (w *whatIf) end(c *course) {
 	if run := c.state.Run; run != nil && run.Phase != harness.PhaseTerminated {
 		c.goesOn = true
-		w.tally.goesOn(run.Agent)
+		w.tally.goesOn()
 	}
 	delete(w.runs, c.id)
 	w.ended.Add(c.id, c)

@@ -1,6 +1,7 @@
 package replay_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,10 +85,25 @@ func TestUnderALowerCeilingStartsAndAllThatFollowsThemWouldBeRefused(t *testing.
 	if c.FellAway != 10 {
 		t.Errorf("%d results fell away, want the 10 of those calls", c.FellAway)
 	}
-	for _, a := range c.Agents {
-		if a.Agent == "demo" && (a.Starts != replay.Pair{Recorded: 4} || a.Ready != replay.Pair{Recorded: 9}) {
-			t.Errorf("got %+v, want no run of demo any more", a)
-		}
+	demo := slices.IndexFunc(c.Agents, func(a replay.AgentRow) bool { return a.Agent == "demo" })
+	if demo < 0 {
+		t.Fatalf("got the agents %+v, want demo among them", c.Agents)
+	}
+	if a := c.Agents[demo]; (a.Starts != replay.Pair{Recorded: 4} || a.Ready != replay.Pair{Recorded: 9}) {
+		t.Errorf("got %+v, want no run of demo any more", a)
+	}
+}
+
+func TestEventsThatAgedOutBeforeTheirTurnAreCountedWhereAnotherPolicyDecides(t *testing.T) {
+	m := recorded(t)
+	parsed, err := policy.Parse("other", policy.Airline())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.lost = true
+	c, err := replay.WhatIf(t.Context(), replay.WhatIfConfig{Prefix: events.DefaultPrefix, Streams: m, Policy: parsed, Stretch: m.stretch, Window: 1})
+	if err != nil || c.Aged == 0 || c.Events != 0 {
+		t.Errorf("got %+v, %v, want every event counted as aged out", c, err)
 	}
 }
 

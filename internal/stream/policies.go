@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -15,6 +16,7 @@ import (
 // Policies keeps policies in the bucket POLICIES under their digests. What a
 // digest names never changes.
 type Policies struct {
+	js        jetstream.JetStream
 	nc        *nats.Conn
 	api       string
 	publisher *Publisher
@@ -23,17 +25,21 @@ type Policies struct {
 // digestPattern is the writing of a digest; see events.DigestBytes.
 var digestPattern = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
+// ValidDigest reports whether a policy can be kept under that text.
+func ValidDigest(text string) bool { return digestPattern.MatchString(text) }
+
 // policyKey is where a policy is kept: a key may not hold a colon.
 func policyKey(digest string) (string, error) {
-	if !digestPattern.MatchString(digest) {
+	if !ValidDigest(digest) {
 		return "", fmt.Errorf("policy digest: got %.100q, want sha256: and 64 hexadecimal digits", digest)
 	}
 	return strings.Replace(digest, ":", "-", 1), nil
 }
 
-// NewPolicies works through the connection of js. The publisher may be shared.
+// NewPolicies works through the connection of js. The publisher may be shared,
+// and nil where nothing is put.
 func NewPolicies(js jetstream.JetStream, publisher *Publisher) *Policies {
-	return &Policies{nc: js.Conn(), api: apiPrefix(js), publisher: publisher}
+	return &Policies{js: js, nc: js.Conn(), api: apiPrefix(js), publisher: publisher}
 }
 
 // Put keeps the bytes of a policy under its digest. That the digest is that of the bytes is the caller's to see to.
@@ -75,6 +81,26 @@ func (p *Policies) Get(ctx context.Context, digest string) ([]byte, error) {
 		return nil, fmt.Errorf("get policy %s: %w", digest, err)
 	}
 	return message.Data, nil
+}
+
+// Digests lists the policies that are kept, in ascending order.
+func (p *Policies) Digests(ctx context.Context) ([]string, error) {
+	bucket, err := p.js.KeyValue(ctx, BucketPolicies)
+	if err != nil {
+		return nil, fmt.Errorf("look at bucket %s: %w", BucketPolicies, err)
+	}
+	keys, err := bucket.Keys(ctx)
+	if err != nil && !errors.Is(err, jetstream.ErrNoKeysFound) {
+		return nil, fmt.Errorf("list bucket %s: %w", BucketPolicies, err)
+	}
+	var digests []string
+	for _, key := range keys {
+		if digest := strings.Replace(key, "-", ":", 1); ValidDigest(digest) {
+			digests = append(digests, digest)
+		}
+	}
+	slices.Sort(digests)
+	return digests, nil
 }
 
 // bucketSubject is where a bucket keeps a key (NATS ADR-8).

@@ -1,6 +1,6 @@
 // Sim plays seeds of the simulation in internal/processor/sim, side by side, and
 // says what it found; its last line counts what happened. Its exit status is 1
-// if a seed broke an invariant.
+// if a seed broke an invariant, and 2 if its flags are wrong.
 //
 //	sim -seeds 10000 -base 1    many seeds, from one on
 //	sim -seed 7                 one seed, step by step
@@ -14,17 +14,20 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"runledger/internal/processor/sim"
 )
 
 func main() {
-	var o options
-	flag.Uint64Var(&o.seed, "seed", 0, "play this seed step by step")
-	flag.Uint64Var(&o.seeds, "seeds", 2000, "how many seeds to play")
-	flag.Uint64Var(&o.base, "base", 1, "the first of them")
-	flag.IntVar(&o.side, "parallel", runtime.GOMAXPROCS(0), "how many at once")
-	flag.Parse()
+	o, err := parse(os.Args[1:], os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "sim: %v\n", err)
+		os.Exit(2)
+	}
 	debug.SetGCPercent(400) // seeds are short-lived, and there is memory enough
 	if err := run(o, os.Stdout); err != nil {
 		fmt.Fprintf(os.Stderr, "sim: %v\n", err)
@@ -34,8 +37,40 @@ func main() {
 
 // options are the flags.
 type options struct {
+	one               bool // seed was given: play it alone, step by step
 	seed, seeds, base uint64
 	side              int
+}
+
+// parse reads the flags; help goes to errOut. With -seed the others would say
+// nothing, so they are refused beside it.
+func parse(args []string, errOut io.Writer) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("sim", flag.ContinueOnError)
+	flags.SetOutput(errOut)
+	flags.Uint64Var(&o.seed, "seed", 0, "play this seed step by step")
+	flags.Uint64Var(&o.seeds, "seeds", 2000, "how many seeds to play")
+	flags.Uint64Var(&o.base, "base", 1, "the first of them")
+	flags.IntVar(&o.side, "parallel", runtime.GOMAXPROCS(0), "how many at once")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("want flags only, got %q", flags.Arg(0))
+	}
+	var others []string
+	flags.Visit(func(f *flag.Flag) {
+		if o.one = o.one || f.Name == "seed"; f.Name != "seed" {
+			others = append(others, "-"+f.Name)
+		}
+	})
+	if o.one && len(others) > 0 {
+		return o, fmt.Errorf("want -seed alone, got it with %s", strings.Join(others, ", "))
+	}
+	if !o.one && (o.side < 1 || o.seeds < 1) {
+		return o, fmt.Errorf("want -parallel and -seeds of at least 1, got %d and %d", o.side, o.seeds)
+	}
+	return o, nil
 }
 
 var errViolated = errors.New("an invariant was broken")
@@ -45,7 +80,7 @@ func run(o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if o.seed > 0 {
+	if o.one {
 		return playOne(s, o.seed, out)
 	}
 	return playMany(s, o, out)

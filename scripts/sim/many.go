@@ -13,9 +13,6 @@ import (
 // fails. Those that were begun before are played to their end, so that the
 // lowest seed that fails is told, whatever the machine does.
 func playMany(s *sim.Simulator, o options, out io.Writer) error {
-	if o.side < 1 || o.seeds < 1 || o.base < 1 {
-		return fmt.Errorf("want -parallel, -seeds and -base of at least 1, got %d, %d and %d", o.side, o.seeds, o.base)
-	}
 	p := &play{next: o.base, end: o.base + o.seeds}
 	began := time.Now()
 	var group sync.WaitGroup
