@@ -15,6 +15,7 @@ FUZZTIME  ?= 30s
 BENCH     ?= .
 BENCHTIME ?= 1s
 BENCH_ARGS ?=
+PEERS_ARGS ?=
 BASE      ?=
 DEMO_ARGS ?=
 SEEDS     ?= 2000
@@ -71,6 +72,14 @@ else
 	@$(CACHE)/bin/sim -seeds $(SEEDS) -base $(SEED_BASE)
 endif
 
+.PHONY: chaos
+chaos: redis ## break real servers, processors, networks and disks under load, as root, some 20 minutes (SHORT=1 for two of them, RUN=regexp); prints what was seen
+	@CHAOS_SHORT=$(SHORT) go test -tags chaos -count=1 -timeout=90m -v -run '$(or $(RUN),$(if $(SHORT),^TestShort,.))' ./internal/chaos
+
+.PHONY: soak
+soak: redis ## random faults under load for MINUTES=30 (at least 2; SOAK_SEED=n plays some again); exit 1 when something grows
+	@SOAK_MINUTES=$(MINUTES) go test -tags chaos,soak -count=1 -timeout=0 -v -run '^TestSoak$$' ./internal/chaos
+
 .PHONY: race
 race: ## run all tests with the race detector
 	@$(MAKE) test RACE=1
@@ -79,7 +88,7 @@ race: ## run all tests with the race detector
 lint: $(GOLANGCI) ## check formatting, go vet, the linters with the import rules, and go.mod
 	@echo 'gofmt'; files=$$(gofmt -l $$(go list -f '{{.Dir}}' ./...)); \
 		[ -z "$$files" ] || { echo "not formatted, run gofmt -w on:"; echo "$$files"; exit 1; }
-	go vet ./...
+	go vet -tags chaos,soak ./...
 	$(GOLANGCI) run ./...
 	go mod tidy -diff
 	go mod verify
@@ -91,6 +100,11 @@ fuzz: redis ## run every fuzz target for FUZZTIME (30s) each
 .PHONY: bench
 bench: redis build ## measure processor and floor on this machine (BENCH_ARGS='--seconds 20 --json', see bin/processor bench --help)
 	bin/processor bench $(BENCH_ARGS)
+
+.PHONY: peers
+peers: redis build ## measure runledger beside Watermill, asynq and Temporal (PEERS_ARGS='--seconds 20 --rounds 3 --json'); the first build takes minutes
+	cd bench/peers && go build -buildvcs=false -o ../../bin/peers .
+	bin/peers --processor bin/processor $(PEERS_ARGS)
 
 .PHONY: gobench
 gobench: redis ## run all Go benchmarks (BENCH=regexp, BENCHTIME=1s)
@@ -108,14 +122,14 @@ cover: redis ## measure how much of each package its tests reach
 	@go tool cover -html=$(CACHE)/cover.out -o $(CACHE)/cover.html
 	@echo 'line by line: .cache/cover.html'
 
-# Later work adds its long forms here (simulation, chaos, …), and their short
-# forms to .ci/run.
 .PHONY: full
-full: ## everything at length: lint, race ten times over, requirements, 10,000 seeds, five minutes a fuzz target, benchmarks, demo
+full: ## everything at length, hours: lint, race ten times over, requirements, 10,000 seeds, all faults, half an hour of soak, five minutes a fuzz target, benchmarks, demo
 	@$(MAKE) lint
 	@$(MAKE) test RACE=1 COUNT=10 TIMEOUT=60m
 	@$(MAKE) requirements
 	@$(MAKE) sim SEEDS=10000 TIMEOUT=60m
+	@$(MAKE) chaos
+	@$(MAKE) soak
 	@$(MAKE) fuzz FUZZTIME=5m
 	@$(MAKE) gobench TIMEOUT=60m
 	@$(MAKE) bench

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -28,7 +29,8 @@ type AgentConfig struct {
 	Source string
 	// AckTimeout after which an unanswered publish is repeated; 0 is 2 s.
 	AckTimeout time.Duration
-	// Publishes of one event at most; 0 is 8.
+	// Publishes of one event at most; 0 is as many as there is time for, until
+	// the run's deadline and AnswerGrace.
 	Publishes int
 	// AnswerGrace is how long past a run's deadline its answers are waited for;
 	// 0 is 30 s. It also covers clocks that differ.
@@ -72,6 +74,12 @@ type Agent struct {
 	pub      *publisher
 	sub      *nats.Subscription
 
+	// What the subscription missed is read from the stream while open lives.
+	history atomic.Pointer[jetstream.Stream]
+	open    context.Context
+	shut    context.CancelFunc
+	reading sync.WaitGroup
+
 	mu     sync.Mutex
 	closed bool
 	runs   map[string]*Run
@@ -86,7 +94,6 @@ func NewAgent(nc *nats.Conn, cfg AgentConfig) (*Agent, error) {
 	cfg.Prefix = orDefault(cfg.Prefix, events.DefaultPrefix)
 	cfg.Source = orDefault(cfg.Source, "/agents/"+cfg.Name)
 	cfg.AckTimeout = orDefault(cfg.AckTimeout, defaultAckTimeout)
-	cfg.Publishes = orDefault(cfg.Publishes, 8)
 	cfg.AnswerGrace = orDefault(cfg.AnswerGrace, 30*time.Second)
 	subjects, err := events.NewSubjects(cfg.Prefix)
 	if err != nil {
@@ -101,12 +108,15 @@ func NewAgent(nc *nats.Conn, cfg AgentConfig) (*Agent, error) {
 		facts: strings.TrimSuffix(subjects.Republished(cfg.Name), ">"),
 		pub:   &publisher{js: js, log: cfg.Log, ackTimeout: cfg.AckTimeout, attempts: cfg.Publishes},
 	}
+	a.open, a.shut = context.WithCancel(context.Background())
 	if a.sub, err = nc.Subscribe(subjects.Republished(cfg.Name), a.onFact); err != nil {
+		a.shut()
 		return nil, fmt.Errorf("agent %s: follow its facts: %w", cfg.Name, err)
 	}
-	// A subscription that the server does not have yet would miss the first facts.
-	if err := nc.FlushTimeout(10 * time.Second); err != nil {
-		_ = a.sub.Unsubscribe()
+	// A subscription that the server does not have yet misses the first facts;
+	// where the server does not answer, they are read when it does.
+	if err := nc.FlushTimeout(cfg.AckTimeout); err != nil && !isUnanswered(err) {
+		a.Close()
 		return nil, fmt.Errorf("agent %s: follow its facts: %w", cfg.Name, err)
 	}
 	return a, nil
@@ -133,6 +143,8 @@ func (a *Agent) Close() {
 	for _, run := range runs {
 		run.close(ErrClosed)
 	}
+	a.shut()
+	a.reading.Wait()
 }
 
 // Start starts a run and returns when the processor has accepted it. A refusal
@@ -196,13 +208,16 @@ func (a *Agent) onFact(msg *nats.Msg) {
 	}
 	fact, _, err := events.DecodeFact(a.subjects, a.storedSubject(tail), msg.Header, msg.Data)
 	if err == nil {
-		run.take(fact)
+		stored, _ := strconv.ParseUint(msg.Header.Get(nats.JSSequence), 10, 64)
+		run.take(fact, stored)
 		return
 	}
 	// A newer processor may tell of what this version does not know; the history
 	// is whole all the same.
 	a.cfg.Log.Warn().Err(err).Str("subject", msg.Subject).Msg("fact passed over")
 	if sequence, err := strconv.ParseUint(msg.Header.Get("ce-sequence"), 10, 64); err == nil {
+		run.mu.Lock()
+		defer run.mu.Unlock()
 		run.passOver(sequence)
 	}
 }

@@ -9,8 +9,8 @@ import (
 // processor gives are *[RejectedError], *[FailedError], *[EndedError] and
 // *[InvalidProgressError].
 var (
-	// ErrHistoryGap says that facts of the run were missed, and that the answer
-	// may have been among them. What was asked for may have happened; the run
+	// ErrHistoryGap says that facts of the run were missed and could not be read
+	// from the stream either, and that the answer may have been among them. What was asked for may have happened; the run
 	// goes on, and later calls are answered.
 	ErrHistoryGap = errors.New("facts of the run were missed")
 	// ErrUnanswered says that no acknowledgement came for an event, however

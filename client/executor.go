@@ -163,8 +163,23 @@ func (e *Executor) serveAll(ctx context.Context, consumer jetstream.Consumer) {
 	slots.Wait()
 }
 
+// open finds the consumer and the claims. Servers that do not answer are waited
+// for, as they are later on.
 func (e *Executor) open(ctx context.Context) (jetstream.Consumer, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		consumer, err := e.tryOpen(ctx)
+		if err == nil || !isUnanswered(err) || e.nc.IsClosed() {
+			return consumer, err
+		}
+		e.cfg.Log.Warn().Err(err).Msg("the executor's consumer is not known yet; trying again")
+		if !rest(ctx, pause) {
+			return nil, err
+		}
+	}
+}
+
+func (e *Executor) tryOpen(ctx context.Context) (jetstream.Consumer, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*e.cfg.AckTimeout)
 	defer cancel()
 	name := "executor-" + e.cfg.Name
 	consumer, err := e.js.Consumer(ctx, streamDispatch, name)

@@ -386,3 +386,31 @@ func TestExecutorConfigurationNamesTheWrongField(t *testing.T) {
 		}
 	}
 }
+
+func TestExecutorThatIsStartedWhileNobodyAnswersWaits(t *testing.T) {
+	server, nc, _ := withStreams(t)
+	d := newDesk(t, nc)
+	server.Stop()
+	log := make(lines, 100)
+	d.run(ExecutorConfig{AckTimeout: 50 * time.Millisecond, Log: logTo(log)}, map[string]Handler{
+		"t": func(context.Context, Dispatch) ([]byte, error) { return []byte("1"), nil },
+	})
+	if line := <-log; !strings.Contains(line, "not known yet") {
+		t.Errorf("it says %q", line)
+	}
+	server.Restart()
+	eventually(t, "the connection is back", nc.IsConnected)
+	d.dispatch(1, "t", `{}`, time.Now().Add(time.Minute))
+	d.result()
+}
+
+// lines takes what is logged, as long as there is room.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	select {
+	case l <- string(p):
+	default:
+	}
+	return len(p), nil
+}

@@ -60,6 +60,8 @@ type history struct {
 	ended   *Termination
 	closed  error // why nothing more is followed, apart from the end
 
+	missed
+
 	released chan struct{} // closed when release is set
 	done     chan struct{}
 }
@@ -116,10 +118,25 @@ func (h *history) fail(err error, meant func(*waiter) bool) {
 	}
 }
 
-// take follows one fact.
-func (r *Run) take(f *events.Fact) {
+// take follows one fact that came, and was stored in RUNS under that sequence
+// (0 where that is not told). Where facts before it did not come, they are read
+// first.
+func (r *Run) take(f *events.Fact, stored uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.last > 0 && f.Sequence > r.last+1 && r.ended == nil {
+		if r.beginReading(); r.reading {
+			r.hold(f)
+			return
+		}
+	}
+	if r.follow(f) && f.Sequence > 0 {
+		r.stored = max(r.stored, stored)
+	}
+}
+
+// follow follows the next fact, and reports whether it was one.
+func (r *Run) follow(f *events.Fact) bool {
 	w := r.intents[f.Cause.ID]
 	if !f.Cause.Decision {
 		w = nil // it was due when the event came, and is not its answer
@@ -128,12 +145,13 @@ func (r *Run) take(f *events.Fact) {
 		w = r.calls[p.Call]
 	}
 	if f.Sequence > 0 && !r.advance(f.Sequence, w) {
-		return
+		return false
 	}
 	r.tell(f, w)
 	if r.ended != nil {
 		r.agent.forget(r)
 	}
+	return true
 }
 
 // advance reports whether a fact, for which w waits if anybody does, is the next
@@ -151,19 +169,17 @@ func (h *history) advance(sequence uint64, w *waiter) bool {
 	return true
 }
 
-// passOver counts a fact of the history that could not be read.
+// passOver counts a fact of the history that could not be understood.
 func (h *history) passOver(sequence uint64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	if h.last > 0 && sequence > h.last {
 		h.step(sequence, nil)
 	}
 }
 
-// step moves to a sequence. Facts between are lost to a plain subscription; this
-// is where they will be asked for. Until then, everybody whose answer may have
-// been among them is told. It was not for whoever waits for the fact at hand,
-// nor for whoever waits for the run's last.
+// step moves to a sequence. Where facts between did not come and cannot be read
+// either, everybody whose answer may have been among them is told. It was not
+// for whoever waits for the fact at hand, nor for whoever waits for the run's
+// last.
 func (h *history) step(sequence uint64, atHand *waiter) {
 	if missed := sequence - h.last - 1; missed > 0 {
 		h.log.Warn().Str("run", h.id).Uint64("after", h.last).Uint64("missed", missed).Msg("facts of a run were missed")

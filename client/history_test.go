@@ -139,3 +139,84 @@ func TestCloseEndsTheWaiting(t *testing.T) {
 		t.Error("Done is open after Close")
 	}
 }
+
+func TestAnswersThatTheSubscriptionMissedAreReadFromTheStream(t *testing.T) {
+	_, nc, _ := withStreams(t)
+	startScript(t, nc, ordinary)
+	agent := newTestAgent(t, nc, AgentConfig{})
+	if err := agent.sub.Unsubscribe(); err != nil { // nothing comes by itself any more
+		t.Fatal(err)
+	}
+	run, err := agent.Start(testContext(t), spec("r1"))
+	if err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	if result, err := run.Call(testContext(t), Call{ID: "c", Tool: "t"}); err != nil || string(result.Data) != `{"of":"c"}` {
+		t.Errorf("call: got %+v, %v, want its result", result, err)
+	}
+	if end, err := run.Finish(testContext(t), OutcomeSuccess); err != nil || end.Usage.ToolCalls != 3 {
+		t.Errorf("finish: got %+v, %v, want the end", end, err)
+	}
+}
+
+func TestRefusalOutsideTheHistoryThatWasMissedIsRead(t *testing.T) {
+	_, nc, _ := withStreams(t)
+	startScript(t, nc, func(s *script, in *events.Inbound) {
+		s.outside(in, &events.RunRejected{RunID: in.Run, Code: events.CodeInvalidLimits})
+	})
+	agent := newTestAgent(t, nc, AgentConfig{})
+	if err := agent.sub.Unsubscribe(); err != nil {
+		t.Fatal(err)
+	}
+	var rejected *RejectedError
+	if _, err := agent.Start(testContext(t), spec("r1")); !errors.As(err, &rejected) || rejected.Code != Code(events.CodeInvalidLimits) {
+		t.Errorf("got %v, want the refusal", err)
+	}
+}
+
+// TestFactsBeforeTheOneThatComesAreReadFirst lets two facts be stored while the
+// subscription is away.
+func TestFactsBeforeTheOneThatComesAreReadFirst(t *testing.T) {
+	_, nc, js := withStreams(t)
+	var first *events.Inbound
+	startScript(t, nc, func(s *script, in *events.Inbound) {
+		if p, ok := in.Payload.(*events.ToolCall); ok && p.ToolCallID == "first" {
+			first = in
+			return
+		}
+		if first != nil {
+			s.ready(first, s.reserve(first), `1`)
+			first = nil
+			return
+		}
+		ordinary(s, in)
+	})
+	agent := newTestAgent(t, nc, AgentConfig{})
+	run, err := agent.Start(testContext(t), spec("r1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pending, err := run.StartCall(testContext(t), Call{ID: "first", Tool: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.sub.Unsubscribe(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.StartCall(testContext(t), Call{ID: "second", Tool: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the facts that nobody follows are stored", func() bool {
+		runs, err := js.Stream(testContext(t), "RUNS")
+		return err == nil && runs.CachedInfo().State.LastSeq == 3 // with the start
+	})
+	if agent.sub, err = nc.Subscribe("harness.v1.run.a.>", agent.onFact); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.Call(testContext(t), Call{ID: "third", Tool: "t"}); err != nil {
+		t.Errorf("third: %v, want its result", err)
+	}
+	if result, err := pending.Wait(testContext(t)); err != nil || string(result.Data) != "1" {
+		t.Errorf("first: got %+v, %v, want the result that was missed", result, err)
+	}
+}

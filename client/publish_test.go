@@ -73,6 +73,21 @@ func TestPublishThatIsNeverAnsweredGivesUp(t *testing.T) {
 	}
 }
 
+func TestPublishIsRepeatedUntilTheRunsDeadlineAndItsGrace(t *testing.T) {
+	nc := testenv.StartNATS(t).Conn(t)
+	agent := newTestAgent(t, nc, AgentConfig{AckTimeout: 20 * time.Millisecond, AnswerGrace: 200 * time.Millisecond})
+	began := time.Now()
+	short := spec("r1")
+	short.Deadline = began.Add(300 * time.Millisecond)
+	_, err := agent.Start(testContext(t), short) // nobody listens at all
+	if !errors.Is(err, ErrUnanswered) {
+		t.Errorf("got %v, want ErrUnanswered", err)
+	}
+	if took := time.Since(began); took < 500*time.Millisecond || took > 5*time.Second {
+		t.Errorf("gave up after %v, want 500ms", took)
+	}
+}
+
 func TestPublishStopsWithItsContext(t *testing.T) {
 	nc := testenv.StartNATS(t).Conn(t)
 	silentStream(t, nc, 1000, func(*nats.Msg) {})

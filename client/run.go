@@ -165,7 +165,7 @@ func (r *Run) end(ctx context.Context, verb events.Verb, data []byte, want Outco
 // ask publishes an intent for which w waits. A fact that answers it proves that
 // it was stored, whether or not the acknowledgement comes.
 func (r *Run) ask(ctx context.Context, w *waiter, verb events.Verb, data []byte) error {
-	publishing, answered := context.WithCancel(ctx)
+	publishing, answered := context.WithDeadline(ctx, r.until)
 	defer answered()
 	w.intent, w.verb, w.answered = newID(), verb, answered
 	w.answer = make(chan answer, 1)
@@ -178,6 +178,9 @@ func (r *Run) ask(ctx context.Context, w *waiter, verb events.Verb, data []byte)
 		return nil
 	}
 	r.unexpect(w)
+	if publishing.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w by the run's deadline: %w", ErrUnanswered, err)
+	}
 	return fmt.Errorf("%s of run %s: %w", verb, r.id, err)
 }
 
@@ -194,14 +197,21 @@ func (r *Run) askAndAwait(ctx context.Context, verb events.Verb, data []byte, wh
 func (r *Run) await(ctx context.Context, w *waiter, what string) (answer, error) {
 	timer := time.NewTimer(time.Until(r.until))
 	defer timer.Stop()
+	looks := newLooks()
+	defer looks.Stop()
 	defer r.unexpect(w)
-	select {
-	case a := <-w.answer:
-		return a, a.err
-	case <-ctx.Done():
-		return answer{}, fmt.Errorf("wait for the answer to %s: %w", what, ctx.Err())
-	case <-timer.C:
-		return answer{}, fmt.Errorf("%s: %w (waited until %s)", what, ErrNoAnswer, r.until.Format(time.RFC3339))
+	for {
+		select {
+		case a := <-w.answer:
+			return a, a.err
+		case <-looks.C:
+			r.lookAgain()
+			looks.next()
+		case <-ctx.Done():
+			return answer{}, fmt.Errorf("wait for the answer to %s: %w", what, ctx.Err())
+		case <-timer.C:
+			return answer{}, fmt.Errorf("%s: %w (waited until %s)", what, ErrNoAnswer, r.until.Format(time.RFC3339))
+		}
 	}
 }
 
@@ -209,17 +219,30 @@ func (r *Run) await(ctx context.Context, w *waiter, what string) (answer, error)
 func (r *Run) awaitEnd(ctx context.Context) error {
 	timer := time.NewTimer(time.Until(r.until))
 	defer timer.Stop()
-	select {
-	case <-r.done:
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.ended == nil {
-			return r.closed
+	looks := newLooks()
+	defer looks.Stop()
+	for {
+		select {
+		case <-r.done:
+			return r.whyDone()
+		case <-looks.C:
+			r.lookAgain()
+			looks.next()
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the end of run %s: %w", r.id, ctx.Err())
+		case <-timer.C:
+			return fmt.Errorf("end of run %s: %w (waited until %s)", r.id, ErrNoAnswer, r.until.Format(time.RFC3339))
 		}
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("wait for the end of run %s: %w", r.id, ctx.Err())
-	case <-timer.C:
-		return fmt.Errorf("end of run %s: %w (waited until %s)", r.id, ErrNoAnswer, r.until.Format(time.RFC3339))
 	}
+}
+
+// whyDone is nil where the run's last fact was seen, and otherwise says why
+// nothing more is followed.
+func (r *Run) whyDone() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended != nil {
+		return nil
+	}
+	return r.closed
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"runledger/internal/events"
+	"runledger/internal/testenv"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -202,7 +203,7 @@ func TestEveryCodeIsToldWithItsSentenceAlone(t *testing.T) {
 // its most talkative, and in the metrics.
 func TestNoSecretOfARequestOrResultIsTold(t *testing.T) {
 	w := newWorld(t, []byte(tellingPolicy))
-	listen := freeAddress(t)
+	listen := testenv.FreeAddress(t)
 	p := w.serve(t, "one", "--log-level", "debug", "--listen", listen)
 	if err := redisClient(t, w).Set(t.Context(), "runledger.run:{taken}", canary, 0).Err(); err != nil {
 		t.Fatal(err)

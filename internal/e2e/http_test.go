@@ -2,22 +2,10 @@ package e2e
 
 import (
 	"io"
-	"net"
 	"net/http"
 	"testing"
 	"time"
 )
-
-// freeAddress gives an address on loopback where nobody listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
-}
 
 // get reads a page once it is there.
 func get(t *testing.T, url string) string {

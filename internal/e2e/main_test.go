@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"runledger/internal/devserver"
 	"runledger/internal/testenv"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -27,10 +26,8 @@ func withProgram(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	program = filepath.Join(dir, "processor")
-	build := exec.Command("go", append(buildArgs(), "-o", program, "runledger/cmd/processor")...)
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the processor: %v\n%s", err, out)
+	if program, err = testenv.BuildProcessor(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()
@@ -75,7 +72,7 @@ func (w *world) run(t *testing.T, args ...string) string {
 }
 
 // serve starts "processor serve" under a name; see start.
-func (w *world) serve(t *testing.T, name string, extra ...string) *devserver.Process {
+func (w *world) serve(t *testing.T, name string, extra ...string) *testenv.Processor {
 	t.Helper()
 	p, err := w.start(t, name, extra...)
 	if err != nil {
@@ -86,21 +83,8 @@ func (w *world) serve(t *testing.T, name string, extra ...string) *devserver.Pro
 
 // start starts "processor serve" under a name; it may be called by any
 // goroutine. It is ended with the test.
-func (w *world) start(t *testing.T, name string, extra ...string) (*devserver.Process, error) {
-	args := append([]string{
-		"serve", "--nats-url", w.nats.URL, "--redis-addresses", w.redis.Addr, "--policy", w.rules,
-		"--process", name, "--listen", "", "--log-level", "info",
-	}, extra...)
-	p, err := devserver.StartProcess(devserver.ProcessConfig{Path: program, Args: args, Log: filepath.Join(w.dir, name+".log")})
-	if err != nil {
-		return nil, err
-	}
-	t.Cleanup(func() {
-		_ = p.Kill() // it may have ended
-		<-p.Done()
-		if t.Failed() {
-			t.Logf("%s:\n%s", name, p.LogTail(4000))
-		}
+func (w *world) start(t *testing.T, name string, extra ...string) (*testenv.Processor, error) {
+	return testenv.StartProcessor(t, testenv.ProcessorConfig{
+		Program: program, Name: name, NATS: w.nats.URL, Redis: w.redis.Addr, Policy: w.rules, Dir: w.dir, Args: extra,
 	})
-	return p, nil
 }

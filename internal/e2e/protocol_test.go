@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -43,6 +44,52 @@ func TestEventsWrittenByHandAsTheProtocolShowsThemAreDecided(t *testing.T) {
 	}
 	if tried != len(answers) {
 		t.Errorf("tried %d commands, want one for each of %v", tried, answers)
+	}
+}
+
+// TestDigestsAreComputedAsTheProtocolShows runs the program of docs/protocol.md on
+// the facts of a run, and on one that was changed.
+func TestDigestsAreComputedAsTheProtocolShows(t *testing.T) {
+	w := newWorld(t, policy.Airline())
+	w.serve(t, "one")
+	w.play(t, 1, "")
+	run := demoRun(t, w)
+	facts := w.run(t, "replay", "facts", "--run", run, "--json", "--nats-url", w.nats.URL)
+	text, err := os.ReadFile("../../docs/protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, source, _ := strings.Cut(string(text), "```go\n")
+	source, _, _ = strings.Cut(source, "```")
+	file, digester := filepath.Join(w.dir, "digest.go"), filepath.Join(w.dir, "digest")
+	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", digester, file).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	digest := func(facts string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), digester)
+		cmd.Stdin = strings.NewReader(facts)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	out, err := digest(facts)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	client := redisClient(t, w)
+	eventually(t, "the run's end in Redis", func() bool {
+		return client.HGet(t.Context(), "runledger.run:{"+run+"}", "sequence").Val() == strconv.Itoa(len(lines))
+	})
+	want := client.HGet(t.Context(), "runledger.run:{"+run+"}", "digest").Val() + " " + run + "." + strconv.Itoa(len(lines))
+	if len(lines) < 5 || lines[len(lines)-1] != want {
+		t.Errorf("got %d facts, the last %q, want %q as Redis has it", len(lines), lines[len(lines)-1], want)
+	}
+	changed := strings.Replace(facts, `"tool_calls":200`, `"tool_calls":201`, 1)
+	if out, err := digest(changed); changed == facts || err == nil || !strings.Contains(out, run+".2 names another digest") {
+		t.Errorf("a limit was changed: got %v and\n%s\nwant the fact after it named", err, out)
 	}
 }
 

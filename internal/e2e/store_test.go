@@ -13,6 +13,7 @@ import (
 	"runledger/internal/events"
 	"runledger/internal/policy"
 	"runledger/internal/stream"
+	"runledger/internal/testenv"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -108,7 +109,7 @@ func TestRunWhoseKeyHoldsSomethingElseIsGivenUpAndTheOthersGoOn(t *testing.T) {
 
 func TestAFullRedisHoldsTheEventsAndShowsAsUnready(t *testing.T) {
 	w := newWorld(t, policy.Airline())
-	listen := freeAddress(t)
+	listen := testenv.FreeAddress(t)
 	w.serve(t, "one", "--listen", listen)
 	client, h := redisClient(t, w), newHand(t, w)
 	page := func() string {

@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"runledger/internal/devserver"
 	"runledger/internal/policy"
+	"runledger/internal/testenv"
 )
 
 // wantRefused requires that a processor ends by itself and says why.
-func wantRefused(t *testing.T, p *devserver.Process, says ...string) {
+func wantRefused(t *testing.T, p *testenv.Processor, says ...string) {
 	t.Helper()
 	select {
 	case <-p.Done():

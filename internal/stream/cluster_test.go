@@ -3,10 +3,6 @@ package stream
 import (
 	"context"
 	"fmt"
-	"net"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,72 +13,18 @@ import (
 	"runledger/internal/testenv"
 )
 
-// startCluster starts three nats-servers as processes; the names of the nodes
-// are the keys.
-func startCluster(t *testing.T) map[string]*testenv.NATSProcess {
+func leaderOf(t *testing.T, cluster *testenv.NATSCluster, js jetstream.JetStream, stream string) string {
 	t.Helper()
-	var ports []int
-	var listeners []net.Listener
-	for range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		listeners = append(listeners, l)
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	leader, err := cluster.Leader(testContext(t), js, stream)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, l := range listeners {
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var routes []string
-	for _, port := range ports {
-		routes = append(routes, fmt.Sprintf(`"nats://127.0.0.1:%d"`, port))
-	}
-	nodes := map[string]*testenv.NATSProcess{}
-	for i, port := range ports {
-		name := fmt.Sprintf("n%d", i+1)
-		file := filepath.Join(t.TempDir(), "server.conf")
-		config := fmt.Sprintf("server_name: %s\ncluster { name: test, listen: \"127.0.0.1:%d\", routes: [%s] }\n", name, port, strings.Join(routes, ", "))
-		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		nodes[name] = testenv.StartNATSProcess(t, testenv.NATSConfig{ConfigFile: file})
-	}
-	return nodes
-}
-
-func leaderOf(t *testing.T, js jetstream.JetStream, stream string) string {
-	t.Helper()
-	var leader string
-	eventually(t, 20*time.Second, stream+" has a leader and two replicas that are current", func() bool {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		s, err := js.Stream(ctx, stream)
-		if err != nil {
-			return false
-		}
-		cluster := s.CachedInfo().Cluster
-		leader = cluster.Leader
-		current := 0
-		for _, replica := range cluster.Replicas {
-			if replica.Current && !replica.Offline {
-				current++
-			}
-		}
-		return leader != "" && current == 2
-	})
 	return leader
 }
 
 func TestReaderLosesAndReordersNothingWhenLeadersAreKilled(t *testing.T) {
-	nodes := startCluster(t)
-	var urls []string
-	for _, node := range nodes {
-		urls = append(urls, node.URL)
-	}
-	nc := connect(t, strings.Join(urls, ","))
+	cluster := testenv.StartNATSCluster(t)
+	nc := connect(t, cluster.URLs())
 	js := jetStream(t, nc)
 	options := onePartition()
 	options.Replicas = 3
@@ -99,7 +41,7 @@ func TestReaderLosesAndReordersNothingWhenLeadersAreKilled(t *testing.T) {
 	if differences, err := topology.Check(testContext(t), js); err != nil || len(differences) != 0 {
 		t.Fatalf("streams with three replicas: %q, %v, want no difference", lines(differences), err)
 	}
-	leaderOf(t, js, StreamIn)
+	leaderOf(t, cluster, js, StreamIn)
 	for range 2 { // an id used before suppresses nothing, with replicas neither
 		if ack, err := js.Publish(testContext(t), "harness.v1.in.agent.a1.r1.tool.call", nil, jetstream.WithMsgID("same")); err != nil || ack.Duplicate {
 			t.Errorf("message with a used id: %+v, %v", ack, err)
@@ -132,12 +74,12 @@ func TestReaderLosesAndReordersNothingWhenLeadersAreKilled(t *testing.T) {
 	}
 	readTo(200)
 	for range 2 {
-		leader := leaderOf(t, js, StreamIn)
+		leader := leaderOf(t, cluster, js, StreamIn)
 		start := time.Now()
-		nodes[leader].Kill()
+		cluster.Nodes[leader].Kill()
 		readTo(len(read) + 500)
 		t.Logf("leader %s killed: 500 more messages read after %v", leader, time.Since(start))
-		nodes[leader].Restart()
+		cluster.Nodes[leader].Restart()
 	}
 	close(stop)
 	acknowledged := <-published

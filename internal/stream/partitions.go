@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -71,6 +72,8 @@ type Partitions struct {
 	nc  *nats.Conn
 	api string
 	cfg PartitionsConfig
+
+	deaf atomic.Bool
 }
 
 // NewPartitions works through the connection of js, which was made with
@@ -81,6 +84,11 @@ func NewPartitions(js jetstream.JetStream, cfg PartitionsConfig) (*Partitions, e
 	}
 	return &Partitions{js: js, nc: js.Conn(), api: apiPrefix(js), cfg: cfg.withDefaults()}, nil
 }
+
+// Deaf tells whether this process has not heard its own heartbeats for LeaseTTL:
+// nats-server does not answer, or stores nothing (a full disk). It then works on
+// nothing, whatever the connection looks like. It is false before Run.
+func (p *Partitions) Deaf() bool { return p.deaf.Load() }
 
 // Run takes part until the context ends; then it returns nil once all work has
 // returned and all leases are given back. It calls work in a goroutine of its

@@ -25,6 +25,8 @@ type process struct {
 	done chan struct{}
 	err  error
 
+	partitions *Partitions
+
 	mu    sync.Mutex
 	works map[int]*Lease
 }
@@ -41,6 +43,7 @@ func startProcess(t testing.TB, server *testenv.NATS, name string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.partitions = partitions
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
 	go func() {
@@ -103,6 +106,22 @@ func sharedServer(t testing.TB) *testenv.NATS {
 	t.Helper()
 	server, _, _ := withTopology(t, DefaultOptions())
 	return server
+}
+
+func TestProcessIsDeafWhileTheServerIsAway(t *testing.T) {
+	server := sharedServer(t)
+	a := startProcess(t, server, "a")
+	settle(t, 10*time.Second, "16", a)
+	if a.partitions.Deaf() {
+		t.Error("deaf while everything is well")
+	}
+	server.Stop()
+	eventually(t, 10*time.Second, "deaf", a.partitions.Deaf)
+	server.Restart()
+	settle(t, 10*time.Second, "16", a)
+	if a.partitions.Deaf() {
+		t.Error("deaf after the server has come back")
+	}
 }
 
 func TestPartitionsSpreadEvenlyAndMoveOnWhenAProcessComesOrStops(t *testing.T) {

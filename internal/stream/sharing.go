@@ -29,7 +29,6 @@ type sharing struct {
 	ended   context.Context
 
 	heard    time.Time // when a heartbeat of this process last came back
-	deaf     bool      // none came back for too long
 	complete bool      // everything from before the first heartbeat was seen
 	failed   error
 }
@@ -186,9 +185,9 @@ func (s *sharing) see(batch []Message) {
 		}
 		if m.Subject == memberSubject(s.cfg.Process) && m.Sequence >= s.board.generation {
 			s.complete = true
-			if s.deaf {
-				s.deaf = false
+			if s.deaf.Swap(false) {
 				s.board.refresh(now)
+				s.cfg.Log.Info().Msg("hears itself again; takes partitions")
 			}
 			s.heard = now
 		}
@@ -204,10 +203,11 @@ func (s *sharing) see(batch []Message) {
 // it takes nothing and gives nothing: it knows nothing of the others.
 func (s *sharing) act(ctx context.Context) {
 	now := time.Now()
-	if now.Sub(s.heard) >= s.cfg.LeaseTTL {
-		s.deaf = true
+	if now.Sub(s.heard) >= s.cfg.LeaseTTL && !s.deaf.Swap(true) {
+		s.cfg.Log.Warn().Dur("since", now.Sub(s.heard)).
+			Msg("does not hear its own heartbeats through the bucket PARTITIONS, so it takes no partition until it does; nats-server is away, stores nothing, or this process stood still")
 	}
-	if !s.complete || s.deaf || ctx.Err() != nil || s.failed != nil {
+	if !s.complete || s.deaf.Load() || ctx.Err() != nil || s.failed != nil {
 		return
 	}
 	plan := s.board.plan(now)

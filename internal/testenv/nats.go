@@ -18,6 +18,14 @@ type NATSConfig struct {
 	SyncAlways bool   // fsync before every acknowledgement; without it about every two minutes
 	MaxPayload int    // largest message in bytes; 0 is the server's default of 1 MiB
 
+	// Monitored makes a server process tell of itself over HTTP, on
+	// NATSProcess.Monitor; not together with ConfigFile.
+	Monitored bool
+
+	// Settings are further lines of the server's configuration file, for
+	// StartNATSProcess only and not together with ConfigFile.
+	Settings string
+
 	// ConfigFile is a nats-server configuration, for StartNATSProcess only and
 	// in place of SyncAlways and MaxPayload. Address and store folder are set
 	// from here all the same. "" is none.
@@ -45,8 +53,8 @@ type NATS struct {
 func StartNATS(t testing.TB, config ...NATSConfig) *NATS {
 	t.Helper()
 	cfg := only(t, config)
-	if cfg.ConfigFile != "" {
-		t.Fatalf("testenv: NATSConfig.ConfigFile is %q, want \"\": only StartNATSProcess takes a file", cfg.ConfigFile)
+	if cfg.ConfigFile != "" || cfg.Settings != "" || cfg.Monitored {
+		t.Fatalf("testenv: NATSConfig.ConfigFile is %q, Settings %q and Monitored %v, want none of them: only StartNATSProcess takes them", cfg.ConfigFile, cfg.Settings, cfg.Monitored)
 	}
 	n := &NATS{t: t, cfg: cfg.devserver(t)}
 	server, err := devserver.StartNATS(n.cfg)

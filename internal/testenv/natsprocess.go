@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -11,7 +12,8 @@ import (
 // NATSProcess is a nats-server with JetStream as a process of its own, so that
 // it can be killed and paused.
 type NATSProcess struct {
-	URL string // what clients connect to; the same over restarts
+	URL     string // what clients connect to; the same over restarts
+	Monitor string // http://host:port of its monitoring; "" where it has none
 
 	t      testing.TB
 	server *devserver.NATSProcess
@@ -23,15 +25,22 @@ type NATSProcess struct {
 func StartNATSProcess(t testing.TB, config ...NATSConfig) *NATSProcess {
 	t.Helper()
 	cfg := only(t, config)
+	monitor := ""
+	if cfg.Monitored {
+		address := FreeAddress(t)
+		cfg.Settings += fmt.Sprintf("http: %q\n", address)
+		monitor = "http://" + address
+	}
 	server, err := devserver.StartNATSProcess(t.Context(), devserver.NATSProcessConfig{
 		NATSConfig: cfg.devserver(t),
 		Program:    natsProgram(t),
 		ConfigFile: cfg.ConfigFile,
+		Settings:   cfg.Settings,
 	})
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
 	}
-	n := &NATSProcess{URL: server.URL(), t: t, server: server}
+	n := &NATSProcess{URL: server.URL(), Monitor: monitor, t: t, server: server}
 	t.Cleanup(func() { endProcess(t, "nats-server", server.Process(), server.Stop) })
 	return n
 }

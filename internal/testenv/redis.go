@@ -22,6 +22,7 @@ type Redis struct {
 	Addr string // host:port; the same over restarts
 
 	t      testing.TB
+	dir    string // of its files
 	server *devserver.RedisProcess
 }
 
@@ -31,13 +32,14 @@ type Redis struct {
 func StartRedis(t testing.TB, config ...RedisConfig) *Redis {
 	t.Helper()
 	cfg := only(t, config)
+	dir := t.TempDir()
 	server, err := devserver.StartRedisProcess(t.Context(), devserver.RedisConfig{
-		Dir: t.TempDir(), AppendOnly: cfg.AppendOnly, Fsync: cfg.Fsync, Args: cfg.Args,
+		Dir: dir, AppendOnly: cfg.AppendOnly, Fsync: cfg.Fsync, Args: cfg.Args,
 	})
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
 	}
-	r := &Redis{Addr: server.Addr(), t: t, server: server}
+	r := &Redis{Addr: server.Addr(), t: t, dir: dir, server: server}
 	t.Cleanup(func() { endProcess(t, "redis-server", server.Process(), server.Stop) })
 	return r
 }
