@@ -395,8 +395,13 @@ func TestExecutorThatIsStartedWhileNobodyAnswersWaits(t *testing.T) {
 	d.run(ExecutorConfig{AckTimeout: 50 * time.Millisecond, Log: logTo(log)}, map[string]Handler{
 		"t": func(context.Context, Dispatch) ([]byte, error) { return []byte("1"), nil },
 	})
-	if line := <-log; !strings.Contains(line, "not known yet") {
-		t.Errorf("it says %q", line)
+	select {
+	case line := <-log:
+		if !strings.Contains(line, "not known yet") {
+			t.Errorf("it says %q", line)
+		}
+	case <-time.After(15 * time.Second):
+		t.Error("it has not tried, or does not try again")
 	}
 	server.Restart()
 	eventually(t, "the connection is back", nc.IsConnected)
