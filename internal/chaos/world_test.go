@@ -76,6 +76,9 @@ func newWorld(t *testing.T, s servers) *world {
 	if w.js, err = jetstream.New(w.conn); err != nil {
 		t.Fatal(err)
 	}
+	if w.cluster != nil {
+		w.awaitCluster() // a processor that finds a stream without leader at its start gives up
+	}
 	for range w.processes {
 		w.processors = append(w.processors, w.serve(fmt.Sprintf("p%d", len(w.processors)+1)))
 	}

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"runledger/internal/testenv"
 )
 
 func TestPoliciesKeepWhatADigestNamed(t *testing.T) {
@@ -36,6 +39,32 @@ func TestPoliciesKeepWhatADigestNamed(t *testing.T) {
 		if err := policies.Put(ctx, bad, []byte("x")); err == nil {
 			t.Errorf("digest %q was taken", bad)
 		}
+	}
+}
+
+// TestPolicyThatAnotherIsJustPuttingIsPut stands in for a bucket with replicas:
+// it refuses at first because another publish on the subject is under way, of
+// which nothing can be read yet.
+func TestPolicyThatAnotherIsJustPuttingIsPut(t *testing.T) {
+	nc := connect(t, testenv.StartNATS(t).URL)
+	js := jetStream(t, nc)
+	if _, err := js.CreateStream(testContext(t), jetstream.StreamConfig{Name: "KV_POLICIES", Subjects: []string{"nothing"}}); err != nil {
+		t.Fatal(err)
+	}
+	answers := []string{`{"error":{"code":400,"err_code":10164,"description":"wrong last sequence"}}`, `{"stream":"KV_POLICIES","seq":1}`}
+	asked := 0
+	sub, err := nc.Subscribe("$KV.POLICIES.>", func(msg *nats.Msg) {
+		_ = msg.Respond([]byte(answers[min(asked, 1)]))
+		asked++
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	policies := NewPolicies(js, testPublisher(t, nc, PublisherConfig{}))
+	const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	if err := policies.Put(testContext(t), digest, []byte("tools: []\n")); err != nil {
+		t.Errorf("got %v, want that it is tried again", err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -21,6 +22,13 @@ type Policies struct {
 	api       string
 	publisher *Publisher
 }
+
+// How often and after what pause Put is tried again while another process is
+// putting the same policy.
+const (
+	putAttempts = 50
+	putPause    = 100 * time.Millisecond
+)
 
 // digestPattern is the writing of a digest; see events.DigestBytes.
 var digestPattern = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
@@ -53,21 +61,26 @@ func (p *Policies) Put(ctx context.Context, digest string, content []byte) error
 	if len(content) == 0 {
 		return fmt.Errorf("policy %s: got no bytes, want the policy", digest)
 	}
-	_, err = p.publisher.Publish(&nats.Msg{Subject: bucketSubject(BucketPolicies, key), Data: content}, ExpectNew()).Wait(ctx)
-	if err == nil {
-		return nil
+	for attempt := 1; ; attempt++ {
+		_, err = p.publisher.Publish(&nats.Msg{Subject: bucketSubject(BucketPolicies, key), Data: content}, ExpectNew()).Wait(ctx)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, ErrStale) {
+			return fmt.Errorf("put policy %s: %w", digest, err)
+		}
+		stored, err := p.Get(ctx, digest)
+		switch {
+		case err == nil && !bytes.Equal(stored, content):
+			return fmt.Errorf("put policy %s: other bytes are stored under this digest (%d, not %d): one of the two was not hashed rightly", digest, len(stored), len(content))
+		case err == nil:
+			return nil
+		case !errors.Is(err, ErrNotFound) || attempt == putAttempts || pause(ctx, putPause) != nil:
+			return err
+		}
+		// With replicas a publish is also refused while another one on the same
+		// subject is under way, and what that brings cannot be read yet.
 	}
-	if !errors.Is(err, ErrStale) {
-		return fmt.Errorf("put policy %s: %w", digest, err)
-	}
-	stored, err := p.Get(ctx, digest)
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(stored, content) {
-		return fmt.Errorf("put policy %s: other bytes are stored under this digest (%d, not %d): one of the two was not hashed rightly", digest, len(stored), len(content))
-	}
-	return nil
 }
 
 // Get returns the bytes of a policy, or ErrNotFound.
