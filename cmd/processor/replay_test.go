@@ -28,6 +28,8 @@ func TestReplayRefusesWhatCannotBeMeantAndSaysWhatIsWanted(t *testing.T) {
 		"verify --policy x --store never":         "--policy and --store: want one of them, got both",
 		"verify --policy x --max-differences 3":   "--policy and --max-differences: want one of them, got both",
 		"verify --policy x --clock-skew 1m":       "--policy and --clock-skew: want one of them, got both",
+		"verify --from-seq -1":                    "--from-seq: want a sequence of IN, 1 or more, got -1",
+		"verify --policy x --strict":              "--policy and --strict: want one of them, got both",
 		"verify --policy x --run a --run b":       "--policy: want at most one --run beside it, got 2",
 		"verify --subjects-partitions 8":          "unknown flag: --subjects-partitions",
 		"rebuild --since 2h --run a":              "--since and --run: want one of them, got both",
@@ -155,7 +157,7 @@ events       4, 1 rightly led to nothing, 1 kept for the operator
 runs         2, 1 ended with run.terminated
 Redis        not compared: no answer
 not checked  2 EVENT_NOT_IN_IN
-differences  3
+3 differences
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
@@ -178,10 +180,51 @@ events       2
 runs         1
 Redis        1 last fact the same, 2 missing
 no such run  x
-differences  0
+no difference until then
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+func TestTheLastLineOfAReportSaysWhetherAllWasChecked(t *testing.T) {
+	late := map[replay.Unchecked]int64{replay.UncheckedUndecided: 2, replay.UncheckedGivenUp: 1}
+	for last, r := range map[string]*replay.Report{
+		"all checked":   {Facts: 2, Checked: 2},
+		"3 not checked": {Facts: 2, Checked: 2, Unchecked: late},
+		"1 difference":  {Facts: 2, Checked: 1, FactsDiffer: 1, DifferenceCount: 1, Unchecked: late},
+	} {
+		var out bytes.Buffer
+		if err := writeReport(&out, r, "left out", false); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(out.String(), "\n"+last+"\n") {
+			t.Errorf("got\n%s\nwant the last line %q", out.String(), last)
+		}
+	}
+	var out bytes.Buffer
+	report := &replay.Report{Facts: 9, Checked: 9, Dispatches: 4, LettersPurged: true, NoPosition: 2, StoredLate: 1}
+	if err := writeReport(&out, report, "left out", false); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"dispatches   4 as", "no position is known of 2 partitions that have events", "note         INVALID no longer has", "1 fact stored more than 5 minutes"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got\n%s\nwant %q in it", out.String(), want)
+		}
+	}
+}
+
+func TestStrictFailsOnWhatIsNotCheckedAndIsDecided(t *testing.T) {
+	r := &replay.Report{Facts: 1, Checked: 1, Unchecked: map[replay.Unchecked]int64{replay.UncheckedUndecided: 2}}
+	if err := judgeReport(r, "p", replay.Since{}, true); err != nil {
+		t.Errorf("got %v, want none: nothing has decided those", err)
+	}
+	r.Unchecked[replay.UncheckedGivenUp] = 1
+	if err := judgeReport(r, "p", replay.Since{}, true); err == nil || !strings.Contains(err.Error(), "not checked: 1,") {
+		t.Errorf("got %v, want that one is not checked", err)
+	}
+	if err := judgeReport(r, "p", replay.Since{}, false); err != nil {
+		t.Errorf("got %v without --strict, want none", err)
 	}
 }
 

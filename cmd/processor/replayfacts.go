@@ -78,7 +78,10 @@ func runFacts(cmd *cobra.Command, f factsFlags, since time.Time) error {
 	}
 	out, shown := cmd.OutOrStdout(), 0
 	write := writeFactJSON
-	if isTerminal(out) && !f.json {
+	switch {
+	case isTerminal(out) && f.json:
+		write = showFactJSON
+	case isTerminal(out):
 		write = writeFactLine
 	}
 	err = streams.Trail(ctx, replay.Trail{Agent: f.agent, Runs: f.runs}, from, f.follow, func(m stream.Message) error {
@@ -99,6 +102,17 @@ func runFacts(cmd *cobra.Command, f factsFlags, since time.Time) error {
 
 func writeFactJSON(out io.Writer, _ events.Subjects, m *stream.Message) error {
 	line, err := replay.CloudEvent(m)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s\n", line)
+	return err
+}
+
+// showFactJSON is writeFactJSON for a terminal: what agents chose must not reach it
+// as a command. The data are the same value then, and not the same bytes.
+func showFactJSON(out io.Writer, _ events.Subjects, m *stream.Message) error {
+	line, err := replay.ReadableCloudEvent(m)
 	if err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ func runRebuild(cmd *cobra.Command, runs []string, since time.Time, asJSON bool)
 		err = writeErr
 	}
 	if err != nil {
-		return replayError(err)
+		return fmt.Errorf("%w; what was written stands, and the same command can be given again", replayError(err))
 	}
 	if done.FailedCount > 0 {
 		return fmt.Errorf("%s cannot be made again; \"processor replay verify\" tells what is wrong with the facts", plural(done.FailedCount, "run"))

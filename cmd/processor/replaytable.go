@@ -32,7 +32,7 @@ func writeComparison(out io.Writer, c *replay.Comparison) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	if c.FellAway+c.NoResult+c.Before+c.Aged > 0 {
+	if c.FellAway+c.NoResult+c.Before+c.Skipped+c.Aged > 0 {
 		fmt.Fprintln(out)
 	}
 	note := func(n int64, what, text string) {
@@ -43,6 +43,7 @@ func writeComparison(out io.Writer, c *replay.Comparison) error {
 	note(c.FellAway, "result", "fell away, of calls that would not have been reserved")
 	note(c.NoResult, "call", "would have been reserved: nobody knows with which results")
 	note(c.Before, "run", "began before, and taken as recorded then")
+	note(c.Skipped, "run", "left out from a fact on that cannot be read: \"processor replay verify\" tells what is wrong")
 	note(c.Aged, "event", "aged out of IN before their turn came")
 	return nil
 }

@@ -20,11 +20,12 @@ import (
 
 type verifyFlags struct {
 	stretchFlags
-	fromSeq     uint64
+	fromSeq     int64
 	store       string
 	skew        time.Duration
 	differences int
 	policy      string
+	strict      bool
 	json        bool
 }
 
@@ -37,8 +38,11 @@ func newReplayVerify() *cobra.Command {
 and by each run's own policy, and compares every fact byte for byte. It names the
 first fact of a run that was changed, left out or put in, follows the chain of
 digests to its end, and finds events that nothing answered. What cannot be decided
-again is counted by name. It exits with 1 if anything differs, if nothing at all was
-checked, or if it was ended early; what was found until then is told.
+again is counted by name. It also holds DISPATCH and INVALID to what the events lead
+to, and names what IN and RUNS must have and have not. The last line says whether
+all was checked. It exits with 1 if anything differs, if nothing at all was checked,
+or if it was ended early; what was found until then is told. With --strict it does
+so, too, if anything was not checked that is decided.
 
 Nothing follows the last fact of a run, so its digest is compared with what Redis
 has, where that has not expired: --store auto does so if Redis answers, and says
@@ -66,11 +70,12 @@ gone on is counted as GOES_ON.`,
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().Uint64Var(&f.fromSeq, "from-seq", 0, "only events of the stream IN from this sequence on; earlier ones build state")
+	cmd.Flags().Int64Var(&f.fromSeq, "from-seq", 0, "only events of the stream IN from this sequence on; earlier ones build state")
 	cmd.Flags().StringVar(&f.store, "store", "auto", "compare the ends of runs with Redis: auto, always or never")
 	cmd.Flags().DurationVar(&f.skew, "clock-skew", replay.DefaultSkew, "by which a processor's clock may be ahead of the server's")
 	cmd.Flags().IntVar(&f.differences, "max-differences", replay.DefaultDifferences, "differences that are shown; all are counted")
 	cmd.Flags().StringVar(&f.policy, "policy", "", "decide by this policy instead, and show what would have been")
+	cmd.Flags().BoolVar(&f.strict, "strict", false, "exit with 1 also if anything was not checked that is decided")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the result as one JSON object")
 	addSettings(cmd.Flags(), replayStoreSettings())
 	return cmd
@@ -85,6 +90,8 @@ func (f *verifyFlags) begin(cmd *cobra.Command) (replay.Since, error) {
 	switch {
 	case f.fromSeq > 0 && !at.IsZero():
 		return replay.Since{}, usageOf(cmd, errors.New("--since and --from-seq: want one of them, got both"))
+	case f.fromSeq < 1 && cmd.Flags().Changed("from-seq"):
+		return replay.Since{}, usageOf(cmd, fmt.Errorf("--from-seq: want a sequence of IN, 1 or more, got %d", f.fromSeq))
 	case f.store != "auto" && f.store != "always" && f.store != "never":
 		return replay.Since{}, usageOf(cmd, fmt.Errorf("--store: want auto, always or never, got %.40q", f.store))
 	case f.skew <= 0:
@@ -94,12 +101,12 @@ func (f *verifyFlags) begin(cmd *cobra.Command) (replay.Since, error) {
 	case f.policy != "" && len(f.runs) > 1:
 		return replay.Since{}, usageOf(cmd, fmt.Errorf("--policy: want at most one --run beside it, got %d", len(f.runs)))
 	}
-	for _, name := range []string{"store", "max-differences", "clock-skew"} {
+	for _, name := range []string{"store", "max-differences", "clock-skew", "strict"} {
 		if f.policy != "" && cmd.Flags().Changed(name) {
 			return replay.Since{}, usageOf(cmd, fmt.Errorf("--policy and --%s: want one of them, got both; nothing is compared where another policy decides", name))
 		}
 	}
-	return replay.Since{Time: at, Event: f.fromSeq}, nil
+	return replay.Since{Time: at, Event: uint64(f.fromSeq)}, nil //nolint:gosec // it is no less than 0
 }
 
 func runVerify(cmd *cobra.Command, f verifyFlags, since replay.Since) error {
@@ -128,11 +135,11 @@ func runVerify(cmd *cobra.Command, f verifyFlags, since replay.Since) error {
 	if err != nil {
 		return replayError(err)
 	}
-	return judgeReport(report, c.Subjects.Prefix, since)
+	return judgeReport(report, c.Subjects.Prefix, since, f.strict)
 }
 
 // judgeReport says what of a verification that came to its end is no good.
-func judgeReport(r *replay.Report, prefix string, since replay.Since) error {
+func judgeReport(r *replay.Report, prefix string, since replay.Since, strict bool) error {
 	var errs []error
 	if !r.OK() {
 		errs = append(errs, fmt.Errorf("differences: %d", r.DifferenceCount))
@@ -146,6 +153,9 @@ func judgeReport(r *replay.Report, prefix string, since replay.Since) error {
 			return fmt.Errorf("nothing was checked: there are no facts, and %s not decided yet; is a processor serving?", plural(waiting, "event"))
 		}
 		return fmt.Errorf("nothing was checked: the streams hold no events and no facts below %q", prefix)
+	}
+	if n := r.NotChecked() - r.Unchecked[replay.UncheckedUndecided]; strict && n > 0 {
+		errs = append(errs, fmt.Errorf("not checked: %d, and --strict wants none", n))
 	}
 	return errors.Join(errs...)
 }

@@ -28,24 +28,25 @@ const (
 	soakRunTime = 3 * time.Minute
 	soakTTL     = 30 * time.Second
 
-	// fullMinutes is after how many minutes as many keys expire as are made.
-	fullMinutes = 4
+	// risingCycles is in how many of the first cycles fewer keys expire than are
+	// made.
+	risingCycles = 4
 
-	// soakPlays is how long of each minute is played and broken; in the rest the
-	// levels are measured.
+	// soakPlays is how long of each cycle is played and broken; in the rest the
+	// levels come back.
 	soakPlays = 35 * time.Second
 )
 
-// TestSoak plays random faults under load, minute after minute, and wants every
-// level to come back after each minute's faults, and nothing to grow over all.
+// TestSoak plays random faults under load, cycle after cycle of about a minute,
+// and wants every level to come back after each, and nothing to grow over all.
 func TestSoak(t *testing.T) {
 	minutes, err := strconv.Atoi(os.Getenv(soakMinutes))
 	if err != nil || minutes < 2 {
 		t.Fatalf("%s is %q, want a number of minutes, at least 2", soakMinutes, os.Getenv(soakMinutes))
 	}
 	s := newSoak(t)
-	for minute := 1; minute <= minutes && !t.Failed(); minute++ {
-		s.minute(minute)
+	for time.Since(s.began) < time.Duration(minutes)*time.Minute && !t.Failed() {
+		s.cycle()
 	}
 	s.verdict()
 }
@@ -60,8 +61,9 @@ type soak struct {
 	rounds      int64
 	played      []time.Time // when each round ended
 	perRound    int         // keys that a round leaves
-	base        level       // after the first minute's load, before any fault
-	levels      []level     // at the end of each minute
+	base        level       // after a first load, before any fault
+	levels      []level     // at the end of each cycle
+	began       time.Time
 	faults      map[string]int
 	slowest     time.Duration // until work went on
 }
@@ -84,7 +86,8 @@ func newSoak(t *testing.T) *soak {
 	s.note(0)
 	s.base = w.settledLevel(t)
 	s.perRound = s.base.keys / int(s.rounds)
-	t.Logf("soak: minute  0, %d rounds before any fault: %v", s.rounds, s.base)
+	s.began = time.Now()
+	t.Logf("soak: minute  0.0, %d rounds before any fault: %v", s.rounds, s.base)
 	return s
 }
 
@@ -95,8 +98,8 @@ func (s *soak) note(before int64) {
 	}
 }
 
-// minute plays and breaks, then measures.
-func (s *soak) minute(number int) {
+// cycle plays and breaks, then measures.
+func (s *soak) cycle() {
 	s.t.Helper()
 	w, before := s.w, s.rounds
 	w.load, w.spans = w.begin(s.rounds), nil
@@ -121,7 +124,7 @@ func (s *soak) minute(number int) {
 		return now.wantAsLow(s.allowed(), 1)
 	})
 	s.levels = append(s.levels, now)
-	s.t.Logf("soak: minute %2d, %3d rounds, %s: %v", number, s.rounds, strings.Join(made, ", "), now)
+	s.t.Logf("soak: minute %4.1f, %3d rounds, %s: %v", time.Since(s.began).Minutes(), s.rounds, strings.Join(made, ", "), now)
 }
 
 // allowed is the level before the faults, with the keys of the runs that cannot
@@ -169,6 +172,7 @@ func (s *soak) pick() trouble {
 // verdict looks at what only a long time shows, and counts.
 func (s *soak) verdict() {
 	s.t.Helper()
+	lasted := time.Since(s.began)
 	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Minute)
 	defer cancel()
 	report, err := audit.Count(ctx, s.w.js, events.DefaultPrefix)
@@ -181,7 +185,7 @@ func (s *soak) verdict() {
 		memorySlack = 8 << 20
 	}
 	s.wantFlat("bytes of the processor that was never killed", memorySlack, s.levels, func(l level) int { return l.firstResident })
-	s.wantFlat("bytes of Redis", 8<<20, s.levels[min(fullMinutes, len(s.levels)):], func(l level) int { return l.redisBytes })
+	s.wantFlat("bytes of Redis", 8<<20, s.levels[min(risingCycles, len(s.levels)):], func(l level) int { return l.redisBytes })
 	s.wantFlat("goroutines of the processor that was never killed", 5, s.levels, func(l level) int { return l.firstGoroutines })
 	s.wantFlat("Redis connections", 6, s.levels, func(l level) int { return l.redisConns })
 	s.wantFlat("NATS connections", 0, s.levels, func(l level) int { return l.natsConns })
@@ -194,17 +198,17 @@ func (s *soak) verdict() {
 	if s.t.Failed() {
 		result = "FAILED"
 	}
-	s.t.Logf("soak: %s: %d minutes, %d faults of %d kinds, work went on within %.1f s of each; %d runs, %d calls, %d facts, %d violations",
-		result, len(s.levels), kinds, len(s.faults), s.slowest.Seconds(), report.Runs, report.Calls, report.Facts, report.ViolationCount)
+	s.t.Logf("soak: %s: %.0f minutes, %d faults of %d kinds, work went on within %.1f s of each; %d runs, %d calls, %d facts, %d violations",
+		result, lasted.Minutes(), kinds, len(s.faults), s.slowest.Seconds(), report.Runs, report.Calls, report.Facts, report.ViolationCount)
 }
 
-// wantFlat wants the median of the last third of the minutes to be no more than
+// wantFlat wants the median of the last third of the cycles to be no more than
 // an eighth, and the slack, above that of the first third.
 func (s *soak) wantFlat(what string, slack int, levels []level, of func(level) int) {
 	s.t.Helper()
 	third := len(levels) / 3
 	if third == 0 {
-		s.t.Logf("soak: %s: too few minutes to be judged", what)
+		s.t.Logf("soak: %s: too few cycles to be judged", what)
 		return
 	}
 	median := func(levels []level) int {

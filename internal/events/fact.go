@@ -129,7 +129,7 @@ func (f *Fact) attributes() []Attribute {
 func DecodeFact(s Subjects, subject string, header map[string][]string, data []byte) (*Fact, string, error) {
 	attributes, err := headerAttributes(header)
 	if err != nil {
-		return nil, "", fmt.Errorf("fact on %s: %w", subject, err)
+		return nil, "", fmt.Errorf("fact on %q: %w", subject, err)
 	}
 	f := &Fact{}
 	address, err := s.ParseFact(subject)
@@ -138,13 +138,13 @@ func DecodeFact(s Subjects, subject string, header map[string][]string, data []b
 	}
 	f.Agent, f.Run, f.OutsideKey = address.Agent, address.Run, address.OutsideKey
 	if f.Payload = NewPayload(address.Kind); f.Payload == nil {
-		return nil, "", fmt.Errorf("fact on %s: kind %q: %w", subject, address.Kind, ErrNewer)
+		return nil, "", fmt.Errorf("fact on %q: kind %q: %w", subject, address.Kind, ErrNewer)
 	}
 	if err := f.readAttributes(attributes); err != nil {
-		return nil, "", fmt.Errorf("fact on %s: %w", subject, err)
+		return nil, "", fmt.Errorf("fact on %q: %w", subject, err)
 	}
 	if err := json.Unmarshal(data, f.Payload, json.RejectUnknownMembers(true)); err != nil {
-		return nil, "", fmt.Errorf("fact on %s: %w", subject, err)
+		return nil, "", fmt.Errorf("fact on %q: %w", subject, err)
 	}
 	return f, Digest(attributes, data), nil
 }

@@ -3,6 +3,7 @@ package golden
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -31,6 +32,7 @@ func (w *world) verify(what string) {
 	end := runs[len(runs)-1].Sequence
 	stretch := replay.Stretch{
 		From: 1, FactsFrom: 1, FactsTo: end, FactsEnd: end, EventsTo: in[len(in)-1].Sequence, FactsKept: 1, Positions: map[int]uint64{},
+		Dispatches: &replay.DispatchStretch{From: 1, To: math.MaxUint64, At: w.streams.now},
 	}
 	for p := range 16 {
 		stretch.Positions[p] = stretch.EventsTo
@@ -99,6 +101,21 @@ func (v verified) Said(ctx context.Context, run string, before uint64, fn func(s
 
 func (v verified) DeadLetter(_ context.Context, subject string) (*stream.Message, error) {
 	return last(v.messages[stream.StreamInvalid], subject), nil
+}
+
+func (v verified) Letters(context.Context) (replay.Cursor, error) {
+	return v.between(stream.StreamInvalid, 0, math.MaxUint64)
+}
+
+func (v verified) Dispatches(_ context.Context, from, to uint64) (replay.Cursor, error) {
+	return v.between(stream.StreamDispatch, from, to)
+}
+
+func (v verified) First(_ context.Context, name, _ string) (*stream.Message, error) {
+	if all := v.messages[name]; len(all) > 0 {
+		return &all[0], nil
+	}
+	return nil, nil
 }
 
 // Digests implements replay.Policies.

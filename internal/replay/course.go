@@ -15,14 +15,42 @@ import (
 
 // course is one run as it would have been.
 type course struct {
-	id     string
-	state  harness.State
-	goesOn bool // its end was recorded, and is none here
+	id    string
+	state harness.State
+	begun bool   // as it was recorded
+	left  string // why its events are left out; empty where they are not
 
 	calls    map[uint64]uint64 // recorded reservation → its event
 	here     map[uint64]uint64 // event → reservation here
 	noResult map[uint64]bool   // reservations here that were refused
 	told     map[string]bool   // keys of the late results that were told
+}
+
+// Why a run is not as it was recorded.
+const (
+	goesOnHere     = "its end was recorded, and is none here"
+	unreadableHere = "its history cannot be read"
+	unbegunHere    = "it has not begun here" // that leaves nothing out
+)
+
+func newCourse(id string) *course {
+	return &course{id: id, calls: make(map[uint64]uint64), here: make(map[uint64]uint64), noResult: make(map[uint64]bool), told: make(map[string]bool)}
+}
+
+// wasRecorded takes the run past a fact as it stands. The error is errHistory
+// where it does not follow.
+func (c *course) wasRecorded(f *events.Fact, at harness.Stored) error {
+	if f.Sequence == 0 {
+		c.told[f.OutsideKey] = true
+		return nil
+	}
+	if _, reserved := f.Payload.(*events.ToolReserved); reserved {
+		c.calls[f.Sequence], c.here[f.Cause.Sequence] = f.Cause.Sequence, f.Sequence
+	}
+	if _, err := c.state.Apply(f, at); err != nil {
+		return fmt.Errorf("%w: %w", errHistory, err)
+	}
+	return nil
 }
 
 // event decides one event, at the recorded instant or else at its own time.
@@ -43,7 +71,7 @@ func (w *whatIf) event(ctx context.Context, c *course, a *arrival, at time.Time)
 	if err != nil {
 		return nil //nolint:nilerr // it is kept for the operator under any policy
 	}
-	if c.goesOn {
+	if c.left != "" {
 		return nil
 	}
 	w.tally.events++

@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"slices"
+	"time"
 
 	"runledger/internal/stream"
 )
@@ -25,7 +26,7 @@ func (s *JetStream) cursor(ctx context.Context, name, filter string, from, to ui
 	if err != nil {
 		return nil, err
 	}
-	return &upTo{reader: reader, to: to}, nil
+	return &upTo{reader: reader, name: name, to: to, patience: s.patience}, nil
 }
 
 // nothing is a stretch without messages.
@@ -36,9 +37,11 @@ func (nothing) Close()                                         {}
 
 // upTo reads to a message that is there, and no further.
 type upTo struct {
-	reader *stream.Reader
-	to     uint64
-	done   bool
+	reader   *stream.Reader
+	name     string // of the stream
+	to       uint64
+	patience time.Duration
+	done     bool
 }
 
 // Next implements Cursor.
@@ -46,9 +49,11 @@ func (c *upTo) Next(ctx context.Context) ([]stream.Message, error) {
 	if c.done {
 		return nil, nil
 	}
-	batch, err := c.reader.Next(ctx, handOut)
+	waiting, stop := newWait(ctx, c.patience)
+	defer stop()
+	batch, err := c.reader.Next(waiting.ctx, handOut)
 	if err != nil {
-		return nil, err
+		return nil, waiting.tell(err, c.name)
 	}
 	if c.done = batch[len(batch)-1].Sequence >= c.to; c.done {
 		batch = slices.DeleteFunc(batch, func(m stream.Message) bool { return m.Sequence > c.to })

@@ -3,6 +3,7 @@ package replay
 import (
 	"fmt"
 	"strings"
+	"unicode"
 
 	"runledger/internal/events"
 )
@@ -21,6 +22,11 @@ const (
 	Unanswered What = "UNANSWERED"   // an event below its partition's position has no answer
 	CutOff     What = "CUT_OFF"      // a history ends before what followed by itself
 	OtherStore What = "STORE"        // the store stands at another last fact
+
+	OtherPolicy   What = "POLICY"   // a policy that a run needs is not there, or is another than its digest says
+	OtherDispatch What = "DISPATCH" // a dispatch is not the one that a reservation leads to, or there is none
+	Gap           What = "GAP"      // a stream lost what it must keep
+	LetterPutIn   What = "LETTER"   // a dead letter that no event leads to
 )
 
 // Field is one attribute or member in which a fact is another than expected.
@@ -49,15 +55,15 @@ func (d Difference) String() string {
 	var out strings.Builder
 	out.WriteString(string(d.What))
 	if d.Run != "" {
-		fmt.Fprintf(&out, "  run %s", d.Run)
+		fmt.Fprintf(&out, "  run %s", shown(d.Run))
 	}
 	switch {
 	case d.Sequence > 0 && d.Kind != "":
-		fmt.Fprintf(&out, ", fact %d (%s)", d.Sequence, d.Kind)
+		fmt.Fprintf(&out, ", fact %d (%s)", d.Sequence, shown(string(d.Kind)))
 	case d.Sequence > 0:
 		fmt.Fprintf(&out, ", fact %d", d.Sequence)
 	case d.Kind != "":
-		fmt.Fprintf(&out, ", %s outside its history", d.Kind)
+		fmt.Fprintf(&out, ", %s outside its history", shown(string(d.Kind)))
 	}
 	if d.Stream > 0 {
 		fmt.Fprintf(&out, ", RUNS %d", d.Stream)
@@ -65,16 +71,16 @@ func (d Difference) String() string {
 	if d.Event > 0 {
 		fmt.Fprintf(&out, ", cause IN %d", d.Event)
 		if d.Verb != "" {
-			fmt.Fprintf(&out, " (%s)", d.Verb)
+			fmt.Fprintf(&out, " (%s)", shown(string(d.Verb)))
 		}
 	}
-	fmt.Fprintf(&out, ": %s", d.Why)
+	fmt.Fprintf(&out, ": %s", printable(strings.ReplaceAll(d.Why, "\n", "; ")))
 	for i, f := range d.Fields {
 		if i == mostFields {
 			fmt.Fprintf(&out, "\n    … and %d more", len(d.Fields)-i)
 			break
 		}
-		fmt.Fprintf(&out, "\n    %s\n      expected %s\n      got      %s", f.Name, f.Expected, f.Got)
+		fmt.Fprintf(&out, "\n    %s\n      expected %s\n      got      %s", shown(f.Name), f.Expected, f.Got)
 	}
 	return out.String()
 }
@@ -96,11 +102,16 @@ func shown(value string) string {
 		cut = fmt.Sprintf("… (%d bytes)", len(value))
 		value = value[:mostShown]
 	}
-	value = strings.ToValidUTF8(value, "\uFFFD")
+	return printable(value) + cut
+}
+
+// printable puts a mark in place of what a terminal may take for a command, or
+// writes in another direction: agents and executors choose some of what is shown.
+func printable(value string) string {
 	return strings.Map(func(r rune) rune {
-		if r < 0x20 || r >= 0x7f && r < 0xa0 {
-			return '\uFFFD'
+		if unicode.IsPrint(r) {
+			return r
 		}
-		return r
-	}, value) + cut
+		return '\uFFFD'
+	}, strings.ToValidUTF8(value, "\uFFFD"))
 }

@@ -30,7 +30,8 @@
 // that the rules give. That is judged at the instant of the event or of the run,
 // whichever is later, when the next fact of the run comes; after the last one it
 // counts only below the position of its partition, up to which everything is
-// decided. A history that ends where something follows by itself has been cut off.
+// decided; where none is known, only so far before a later decision of the
+// partition that the two cannot have been in work together. A history that ends where something follows by itself has been cut off.
 //
 // A fact may name a cause that was answered before: where two owners worked on a
 // partition at once, the later of them tells what became due by the event that it
@@ -55,6 +56,17 @@
 // OUT_OF_PLACE if it comes later; the rest of that run is counted and not judged.
 // An answer outside a history that is wrong waits as well: if a fact is missing,
 // that is the reason.
+//
+// # What else is held
+//
+// Whoever cannot show a policy cannot show that it was kept: a policy that is
+// missing or is not what its digest says is a difference. DISPATCH is read beside
+// RUNS, and each dispatch held against what its reservation leads to. INVALID is
+// gone through at the end: each dead letter must be one that an event leads to.
+// IN and RUNS forget from their beginning only, so a sequence that is left out
+// above that is named; and first facts of a run can have aged out only if its
+// start is not younger than all that RUNS has. From the first fact on that is
+// there, numbers and digests must hold even so.
 //
 // # What holds the last fact
 //

@@ -1,6 +1,12 @@
 package replay
 
-import "context"
+import (
+	"context"
+	"time"
+)
+
+// SetPatience changes for how long messages are waited for.
+func (s *JetStream) SetPatience(d time.Duration) { s.patience = d }
 
 // VerifyAndCount verifies, and gives how many runs and events are still held
 // when all has been read.

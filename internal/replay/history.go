@@ -70,6 +70,7 @@ func (v *verifier) inTurn(ctx context.Context, r *trial, h head, m *stream.Messa
 // added reports a fact that nothing led to; the history goes on as if it were
 // not there.
 func (v *verifier) added(h head, m *stream.Message, why string) {
+	v.report.FactsDiffer++
 	v.differ(Difference{What: Added, Run: h.run, Sequence: h.sequence, Kind: h.kind, Stream: m.Sequence, Event: h.cause, Why: why})
 }
 
@@ -84,7 +85,7 @@ func (v *verifier) missing(r *trial, h head, m *stream.Message) {
 		r.gap.Why = fmt.Sprintf("the history begins with fact %d", h.sequence)
 	}
 	v.breakOff(r)
-	v.report.unchecked(UncheckedAfterDifference, 1)
+	v.report.factUnchecked(UncheckedAfterDifference)
 }
 
 // renumbered tells a fact whose sequence alone was changed, and holds it as a
@@ -126,8 +127,10 @@ func (v *verifier) judge(ctx context.Context, r *trial, h head, m *stream.Messag
 			r.suspect = now
 			return nil
 		}
-		v.report.unchecked(UncheckedAfterDifference, 1) // the second that is not what belongs there
+		v.report.factUnchecked(UncheckedAfterDifference) // the second that is not what belongs there
+		v.report.FactsDiffer++
 		v.differ(r.suspect.changed())
+		r.suspect = nil
 		v.breakOff(r)
 		return nil
 	}
@@ -138,6 +141,7 @@ func (v *verifier) judge(ctx context.Context, r *trial, h head, m *stream.Messag
 			return err
 		}
 	}
+	v.report.Checked++
 	return v.accept(ctx, r, now.want, m, in)
 }
 
@@ -213,12 +217,19 @@ func (v *verifier) accept(ctx context.Context, r *trial, want *expectation, m *s
 	if err := v.before(ctx, r, in.Sequence); err != nil {
 		return err
 	}
-	v.report.Checked++
 	r.cause = in
 	r.last = head{run: r.id, agent: want.fact.Agent, kind: want.fact.Kind(), sequence: want.fact.Sequence, cause: in.Sequence, time: want.fact.Time}
+	if a := v.in.find(r.id, in.Sequence); a != nil {
+		r.ordinal = a.ordinal
+	}
 	if want.fact.Cause.Decision {
 		v.report.Events++
-		v.in.answered(r.id, in.Sequence)
+		if err := v.decidedBy(ctx, r.id, in); err != nil {
+			return err
+		}
+	}
+	if _, reserved := want.fact.Payload.(*events.ToolReserved); reserved {
+		v.reserved(r, want.fact, in, m)
 	}
 	err := v.apply(ctx, r, want.fact, harness.Stored{Sequence: m.Sequence, Digest: want.encoded.Digest})
 	if errors.Is(err, errHistory) {
@@ -272,12 +283,12 @@ func (v *verifier) policyOf(ctx context.Context, r *trial, m *stream.Message) er
 	f, _, err := events.DecodeFact(v.subjects, m.Subject, m.Header, m.Data)
 	if err == nil {
 		if started, ok := f.Payload.(*events.RunStarted); ok {
-			r.rules, err = v.book.of(ctx, started.Policy)
+			r.rules, err = v.rulesOf(ctx, started.Policy, Difference{Run: r.id, Sequence: 1, Kind: f.Kind(), Stream: m.Sequence, Event: f.Cause.Sequence})
 			return err
 		}
 	}
 	// It is no run.started: any rules will say so.
-	all, err := v.book.every(ctx)
+	all, err := v.everyRules(ctx)
 	if err == nil && len(all) > 0 {
 		r.rules = all[0]
 	}
@@ -286,17 +297,21 @@ func (v *verifier) policyOf(ctx context.Context, r *trial, m *stream.Message) er
 
 // unjudged takes a fact that cannot be decided again. Its chain must hold.
 func (v *verifier) unjudged(ctx context.Context, r *trial, h head, m *stream.Message, why Unchecked) error {
-	v.report.unchecked(why, 1)
 	for a := v.in.first(r.id, h.cause+1); a != nil; a = v.in.first(r.id, h.cause+1) {
+		v.letters.excuse(a.sequence)
 		v.in.answered(r.id, a.sequence)
 	}
-	before := r.state.Run
+	var before harness.Run
+	if r.state.Run != nil {
+		before = *r.state.Run // it goes on with the fact, right or wrong
+	}
 	err := v.recorded(ctx, r, m)
 	if errors.Is(err, errHistory) {
 		d := Difference{What: Changed, Run: r.id, Sequence: h.sequence, Kind: h.kind, Stream: m.Sequence, Event: h.cause, Why: err.Error()}
-		if before != nil && attributeText(m.Header[headerPrevious]) != before.Digest {
-			d.Why = fmt.Sprintf("it names another digest than fact %d has (RUNS %d): one of the two was changed", before.Sequence, before.Stream)
+		if before.Sequence > 0 && attributeText(m.Header[headerPrevious]) != before.Digest {
+			d.Why = wrongLink(before.Sequence, before.Stream)
 		}
+		v.report.FactsDiffer++
 		v.differ(d)
 		v.breakOff(r)
 		return nil
@@ -304,5 +319,6 @@ func (v *verifier) unjudged(ctx context.Context, r *trial, h head, m *stream.Mes
 	if err != nil {
 		return err
 	}
+	v.report.factUnchecked(why)
 	return v.ended(ctx, r)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"runledger/internal/events"
@@ -23,7 +24,12 @@ type JetStream struct {
 	history  *stream.History
 	policies *stream.Policies
 	log      zerolog.Logger
+	patience time.Duration // without any message, where more must come
 }
+
+// patience is for how long a replay waits for messages that are there. Servers may
+// go and come back meanwhile.
+const patience = time.Minute
 
 // NewJetStream reads what is below the prefix of all subjects. run limits it to
 // one run; "" is all.
@@ -35,7 +41,7 @@ func NewJetStream(js jetstream.JetStream, prefix, run string, log zerolog.Logger
 	if run != "" && !events.ValidName(run) {
 		return nil, fmt.Errorf("run: want 1 to 128 of A-Z a-z 0-9 _ -, got %.140q", run)
 	}
-	return &JetStream{js: js, subjects: subjects, prefix: prefix, run: run, history: stream.NewHistory(js, log), policies: stream.NewPolicies(js, nil), log: log}, nil
+	return &JetStream{js: js, subjects: subjects, prefix: prefix, run: run, history: stream.NewHistory(js, log), policies: stream.NewPolicies(js, nil), log: log, patience: patience}, nil
 }
 
 // clockMargin is how far the clocks of two stream leaders may be apart, when a
@@ -84,6 +90,9 @@ func (s *JetStream) Survey(ctx context.Context, since Since) (Stretch, error) {
 	if out.Positions, err = stream.Positions(ctx, s.js, partitions, made); err != nil {
 		return out, err
 	}
+	if out.Dispatches, err = s.dispatchStretch(ctx); err != nil {
+		return out, err
+	}
 	runs, err := s.look(ctx, stream.StreamRuns)
 	if err != nil {
 		return out, err
@@ -94,6 +103,10 @@ func (s *JetStream) Survey(ctx context.Context, since Since) (Stretch, error) {
 	if out.FactsTo, err = s.lastOf(ctx, stream.StreamRuns, s.factFilter()); err != nil {
 		return out, err
 	}
+	if in, err = s.look(ctx, stream.StreamIn); err != nil { // it has gone on
+		return out, err
+	}
+	out.Whole, out.EventsEnd = s.run == "", in.CachedInfo().State.LastSeq
 	for _, filter := range s.eventFilters() {
 		last, err := s.lastOf(ctx, stream.StreamIn, filter)
 		if err != nil {
@@ -101,22 +114,48 @@ func (s *JetStream) Survey(ctx context.Context, since Since) (Stretch, error) {
 		}
 		out.EventsTo = max(out.EventsTo, last)
 	}
-	if out.LettersLost, err = s.lettersLost(ctx); err != nil {
+	if err := s.lettersKept(ctx, &out); err != nil {
 		return out, err
 	}
 	err = s.begin(ctx, &out, since)
 	return out, err
 }
 
-// lettersLost reports whether an operator has purged dead letters, or they have
-// aged out.
-func (s *JetStream) lettersLost(ctx context.Context) (bool, error) {
+// lettersKept finds out which dead letters an operator has purged, or have aged
+// out.
+func (s *JetStream) lettersKept(ctx context.Context, out *Stretch) error {
 	invalid, err := s.look(ctx, stream.StreamInvalid)
 	if err != nil {
-		return false, err
+		return err
 	}
 	state := invalid.CachedInfo().State
-	return state.LastSeq != state.Msgs, nil
+	out.LettersLost = state.FirstSeq > 1
+	if state.Msgs > 0 {
+		out.LettersKeptAt = state.FirstTime
+	}
+	return nil
+}
+
+// dispatchStretch finds what DISPATCH has.
+func (s *JetStream) dispatchStretch(ctx context.Context) (*DispatchStretch, error) {
+	st, err := s.look(ctx, stream.StreamDispatch)
+	if err != nil {
+		return nil, err
+	}
+	info := st.CachedInfo()
+	out := &DispatchStretch{From: 1, At: info.TimeStamp, Largest: s.js.Conn().MaxPayload()}
+	if info.State.FirstSeq > 1 && info.State.Msgs > 0 {
+		out.KeptAt = info.State.FirstTime
+	}
+	out.To, err = s.lastOf(ctx, stream.StreamDispatch, s.dispatchFilter())
+	return out, err
+}
+
+func (s *JetStream) dispatchFilter() string {
+	if s.run == "" {
+		return ">"
+	}
+	return strings.TrimSuffix(s.subjects.Dispatch("*", s.run, 0), "0") + "*"
 }
 
 // begin finds where the stretch begins. Facts of its first events were stored
@@ -133,7 +172,7 @@ func (s *JetStream) begin(ctx context.Context, out *Stretch, since Since) error 
 		}
 		first, err := next(ctx, in, since.Event)
 		if errors.Is(err, stream.ErrNotFound) { // nothing has come since
-			out.FactsFrom = out.FactsEnd + 1
+			out.FactsFrom, out.Dispatches.From = out.FactsEnd+1, out.Dispatches.To+1
 			return nil
 		}
 		if err != nil {
@@ -147,7 +186,16 @@ func (s *JetStream) begin(ctx context.Context, out *Stretch, since Since) error 
 	default:
 		return nil
 	}
-	out.FactsFrom, err = s.SequenceAt(ctx, stream.StreamRuns, at.Add(-clockMargin))
+	if out.FactsFrom, err = s.SequenceAt(ctx, stream.StreamRuns, at.Add(-clockMargin)); err != nil {
+		return err
+	}
+	if out.FactsJudged, err = s.SequenceAt(ctx, stream.StreamRuns, at); err != nil {
+		return err
+	}
+	if at.After(out.Dispatches.KeptAt) {
+		out.Dispatches.KeptAt = at
+	}
+	out.Dispatches.From, err = s.SequenceAt(ctx, stream.StreamDispatch, at)
 	return err
 }
 
@@ -259,7 +307,10 @@ var errEnough = errors.New("enough was read")
 
 // Said implements [Streams].
 func (s *JetStream) Said(ctx context.Context, run string, before uint64, fn func(stream.Message) error) error {
-	err := s.history.From(ctx, s.subjects.AllOf(run), 1, func(m stream.Message) error {
+	waiting, stop := newWait(ctx, s.patience)
+	defer stop()
+	err := s.history.From(waiting.ctx, s.subjects.AllOf(run), 1, func(m stream.Message) error {
+		waiting.again()
 		if m.Sequence >= before {
 			return errEnough
 		}
@@ -268,12 +319,42 @@ func (s *JetStream) Said(ctx context.Context, run string, before uint64, fn func
 	if errors.Is(err, errEnough) {
 		return nil
 	}
-	return err
+	return waiting.tell(err, stream.StreamRuns)
 }
 
 // DeadLetter implements [Streams].
 func (s *JetStream) DeadLetter(ctx context.Context, subject string) (*stream.Message, error) {
 	return s.history.LastOf(ctx, stream.StreamInvalid, subject)
+}
+
+// Letters implements [Streams].
+func (s *JetStream) Letters(ctx context.Context) (Cursor, error) {
+	last, err := s.lastOf(ctx, stream.StreamInvalid, ">")
+	if err != nil {
+		return nil, err
+	}
+	return s.cursor(ctx, stream.StreamInvalid, ">", 1, last)
+}
+
+// Dispatches implements [Streams].
+func (s *JetStream) Dispatches(ctx context.Context, from, to uint64) (Cursor, error) {
+	return s.cursor(ctx, stream.StreamDispatch, s.dispatchFilter(), from, to)
+}
+
+// First implements [Streams].
+func (s *JetStream) First(ctx context.Context, name, filter string) (*stream.Message, error) {
+	st, err := s.look(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	m, err := st.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(filter))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the first of %s in %s: %w", filter, name, err)
+	}
+	return &stream.Message{Subject: m.Subject, Header: m.Header, Data: m.Data, Sequence: m.Sequence, Time: m.Time}, nil
 }
 
 // Get implements [Policies].

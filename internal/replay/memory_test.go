@@ -3,6 +3,7 @@ package replay_test
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 // memory is streams as they were recorded. A test changes its own copy.
 type memory struct {
 	runs, in, invalid []stream.Message
+	dispatch          []stream.Message
 	policies          map[string][]byte
 	stretch           replay.Stretch
 	kept              uint64 // first event that IN still has; 0 where none has aged out
@@ -23,7 +25,12 @@ type memory struct {
 
 func (m *memory) clone() *memory {
 	c := *m
-	c.runs, c.in, c.invalid = copies(m.runs), copies(m.in), copies(m.invalid)
+	c.runs, c.in, c.invalid, c.dispatch = copies(m.runs), copies(m.in), copies(m.invalid), copies(m.dispatch)
+	if m.stretch.Dispatches != nil {
+		dispatches := *m.stretch.Dispatches
+		c.stretch.Dispatches = &dispatches
+	}
+	c.stretch.Positions = maps.Clone(m.stretch.Positions)
 	c.policies = maps.Clone(m.policies)
 	return &c
 }
@@ -119,6 +126,37 @@ func (m *memory) DeadLetter(_ context.Context, subject string) (*stream.Message,
 		}
 	}
 	return nil, nil
+}
+
+func (m *memory) Letters(context.Context) (replay.Cursor, error) {
+	return stretchOf(m.invalid, 0, math.MaxUint64), nil
+}
+
+func (m *memory) Dispatches(_ context.Context, from, to uint64) (replay.Cursor, error) {
+	return stretchOf(m.dispatch, from, to), nil
+}
+
+func (m *memory) First(_ context.Context, name, filter string) (*stream.Message, error) {
+	for _, e := range map[string][]stream.Message{stream.StreamIn: m.in, stream.StreamRuns: m.runs, stream.StreamDispatch: m.dispatch}[name] {
+		if matches(filter, e.Subject) {
+			return &e, nil
+		}
+	}
+	return nil, nil
+}
+
+// matches reports whether a subject is one of a filter's.
+func matches(filter, subject string) bool {
+	want, got := strings.Split(filter, "."), strings.Split(subject, ".")
+	for i, token := range want {
+		switch {
+		case token == ">":
+			return len(got) > i
+		case i >= len(got) || token != "*" && token != got[i]:
+			return false
+		}
+	}
+	return len(want) == len(got)
 }
 
 func (m *memory) Get(_ context.Context, digest string) ([]byte, error) {

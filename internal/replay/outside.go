@@ -40,6 +40,7 @@ func (v *verifier) catchUp(ctx context.Context, r *trial) error {
 		if d == nil {
 			continue
 		}
+		v.report.FactsDiffer++
 		v.differ(*d)
 		if d.What == Changed {
 			r.tell(h.kind, behind[i].message.Subject)
@@ -60,30 +61,34 @@ func (v *verifier) judgeOutside(ctx context.Context, r *trial, h head, m *stream
 		d.What, d.Why = Added, why
 		return &d, nil
 	case in == nil:
-		v.report.unchecked(UncheckedEventAged, 1)
+		v.report.factUnchecked(UncheckedEventAged)
 		return nil, nil
 	case waiting == nil:
+		if gaveUp, err := v.gaveUpBeside(ctx, h, m, in); gaveUp || err != nil {
+			return nil, err
+		}
 		d.What, d.Verb, d.Why = Added, in.Verb, "its cause was answered before"
 		return &d, nil
 	}
 	candidates := []*harness.Rules{r.rules}
 	if r.state.Run == nil {
-		if candidates, err = v.book.every(ctx); err != nil {
+		if candidates, err = v.everyRules(ctx); err != nil {
 			return nil, err
 		}
 	}
 	if len(candidates) == 0 || candidates[0] == nil {
-		v.report.unchecked(UncheckedPolicyGone, 1)
+		v.report.factUnchecked(UncheckedPolicyGone)
+		v.letters.excuse(h.cause)
 		v.in.answered(r.id, h.cause)
 		return nil, nil
 	}
 	d.Verb = in.Verb
-	return v.compareOutside(r, h, m, in, candidates, d)
+	return v.compareOutside(ctx, r, h, m, in, candidates, d)
 }
 
 // compareOutside compares an answer with those that the rules may give. What is
 // said of a run before it begins does not tell by which policy.
-func (v *verifier) compareOutside(r *trial, h head, m *stream.Message, in *events.Inbound, candidates []*harness.Rules, d Difference) (*Difference, error) {
+func (v *verifier) compareOutside(ctx context.Context, r *trial, h head, m *stream.Message, in *events.Inbound, candidates []*harness.Rules, d Difference) (*Difference, error) {
 	var first *expectation
 	other := ""
 	for _, rules := range candidates {
@@ -109,15 +114,18 @@ func (v *verifier) compareOutside(r *trial, h head, m *stream.Message, in *event
 		r.tell(h.kind, m.Subject)
 		v.report.Checked++
 		v.report.Events++
-		v.in.answered(r.id, h.cause)
-		return nil, nil
+		return nil, v.decidedBy(ctx, r.id, in)
 	}
-	given, err := expect(v.subjects, harness.Internal(in, h.time))
+	internal, err := v.internal(h, m, in)
 	switch {
 	case err != nil:
 		return nil, err
-	case in.Role == events.RoleAgent && given.equals(m):
-		v.in.find(r.id, h.cause).told = true
+	case internal && v.in.find(r.id, h.cause).told != 0:
+		d.What, d.Why = Added, "its agent was told so before"
+		return &d, nil
+	case internal:
+		v.in.find(r.id, h.cause).told = m.Sequence
+		v.report.FactsUnchecked++ // what it is shows by whether another answer follows
 		return nil, nil
 	case first == nil:
 		d.What, d.Why = Added, "its cause leads to "+other

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
+	"runledger/internal/events"
 	"runledger/internal/harness"
 	"runledger/internal/policy"
 	"runledger/internal/progress"
@@ -14,38 +17,47 @@ import (
 // rulebook compiles each policy once.
 type rulebook struct {
 	policies Policies
-	known    map[string]*harness.Rules // nil where the policy is gone or cannot be read
-	all      []*harness.Rules          // once asked for
+	pages    map[string]page
+	all      []*harness.Rules // once asked for
+}
+
+// page is what is kept under one digest.
+type page struct {
+	rules *harness.Rules // nil where they cannot be used
+	why   string         // they cannot
+	got   string         // the digest of what is kept there, where that is something else
 }
 
 func newRulebook(p Policies) *rulebook {
-	return &rulebook{policies: p, known: make(map[string]*harness.Rules)}
+	return &rulebook{policies: p, pages: make(map[string]page)}
 }
 
-// of gives the rules of a policy, nil if that is not there any more or is not
-// what its digest says.
-func (b *rulebook) of(ctx context.Context, digest string) (*harness.Rules, error) {
-	if rules, ok := b.known[digest]; ok {
-		return rules, nil
+// of gives what is kept under a digest.
+func (b *rulebook) of(ctx context.Context, digest string) (page, error) {
+	if known, ok := b.pages[digest]; ok {
+		return known, nil
 	}
 	if !stream.ValidDigest(digest) {
-		return nil, nil
+		return page{why: "its digest is none: want sha256: and 64 hexadecimal digits"}, nil
 	}
 	content, err := b.policies.Get(ctx, digest)
-	switch {
-	case errors.Is(err, stream.ErrNotFound):
-		b.known[digest] = nil
-		return nil, nil
+	if err != nil && !errors.Is(err, stream.ErrNotFound) {
+		return page{}, fmt.Errorf("policy %s: %w", digest, err)
+	}
+	var p page
+	got := events.DigestBytes(content)
+	switch parsed, parseErr := policy.Parse(digest, content); {
 	case err != nil:
-		return nil, fmt.Errorf("policy %s: %w", digest, err)
+		p.why = "POLICIES does not have it"
+	case got != digest:
+		p.why, p.got = "POLICIES has something else under its digest", got
+	case parseErr != nil:
+		p.why = fmt.Sprintf("this version cannot read it: %v", parseErr)
+	default:
+		p.rules = RulesOf(parsed)
 	}
-	parsed, err := policy.Parse(digest, content)
-	if err != nil || parsed.Digest != digest {
-		b.known[digest] = nil
-		return nil, nil //nolint:nilerr // a policy that is not what its digest says is none
-	}
-	b.known[digest] = RulesOf(parsed)
-	return b.known[digest], nil
+	b.pages[digest] = p
+	return p, nil
 }
 
 // RulesOf gives the rules by which runs of a policy are decided.
@@ -64,13 +76,47 @@ func (b *rulebook) every(ctx context.Context) ([]*harness.Rules, error) {
 		return nil, fmt.Errorf("list the policies: %w", err)
 	}
 	for _, digest := range digests {
-		rules, err := b.of(ctx, digest)
+		p, err := b.of(ctx, digest)
 		if err != nil {
 			return nil, err
 		}
-		if rules != nil {
-			b.all = append(b.all, rules)
+		if p.rules != nil {
+			b.all = append(b.all, p.rules)
 		}
 	}
 	return b.all, nil
+}
+
+// rulesOf gives the rules of the run that began with that fact, nil if they
+// cannot be had: whoever cannot show the rules cannot show that they were kept.
+func (v *verifier) rulesOf(ctx context.Context, digest string, began Difference) (*harness.Rules, error) {
+	p, err := v.book.of(ctx, digest)
+	if err != nil || p.rules != nil || v.policies[digest] {
+		return p.rules, err
+	}
+	v.policies[digest] = true
+	began.What, began.Why = OtherPolicy, fmt.Sprintf("the run began with policy %.100q, and %s", digest, p.why)
+	if p.got != "" {
+		began.Fields = []Field{{"policy", digest, p.got}}
+	}
+	v.differ(began)
+	return nil, nil
+}
+
+// everyRules gives the rules of all policies that there are, and names those
+// that are not what their digest says.
+func (v *verifier) everyRules(ctx context.Context) ([]*harness.Rules, error) {
+	all, err := v.book.every(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, digest := range slices.Sorted(maps.Keys(v.book.pages)) {
+		p := v.book.pages[digest]
+		if p.got == "" || v.policies[digest] {
+			continue
+		}
+		v.policies[digest] = true
+		v.differ(Difference{What: OtherPolicy, Why: p.why, Fields: []Field{{"policy", digest, p.got}}})
+	}
+	return all, nil
 }

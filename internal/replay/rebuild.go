@@ -143,7 +143,7 @@ func (b *Rebuilder) read(ctx context.Context, ids []string) ([]store.Projection,
 		switch {
 		case errors.Is(err, processor.ErrExpired):
 			b.done.Expired++
-		case processor.OfOneRun(err):
+		case ofOneRun(err):
 			b.fail(ids[i], err)
 		case err != nil:
 			return nil, fmt.Errorf("make run %s again: %w", ids[i], err)
@@ -204,7 +204,7 @@ func (b *Rebuilder) write(ctx context.Context, made []store.Projection) error {
 				b.done.Runs++
 				b.done.Records += int64(len(made[i].Records))
 				b.done.Bytes += bytesOf(&made[i])
-			case processor.OfOneRun(err):
+			case ofOneRun(err):
 				b.fail(made[i].Run.ID, err)
 			default:
 				return fmt.Errorf("write run %s: %w", made[i].Run.ID, err)
@@ -214,6 +214,11 @@ func (b *Rebuilder) write(ctx context.Context, made []store.Projection) error {
 	}
 	return nil
 }
+
+// ofOneRun reports whether an error concerns one run alone. A processor holds
+// before what a newer version wrote, as it must not decide by it; here that run is
+// left as it is, and named.
+func ofOneRun(err error) bool { return processor.OfOneRun(err) || errors.Is(err, events.ErrNewer) }
 
 func (b *Rebuilder) fail(id string, err error) {
 	b.done.FailedCount++

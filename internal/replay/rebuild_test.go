@@ -15,6 +15,7 @@ import (
 	"runledger/internal/store"
 	"runledger/internal/stream"
 
+	"github.com/nats-io/nats.go"
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 )
@@ -131,6 +132,27 @@ func (r refusing) Project(ctx context.Context, projections []store.Projection) [
 	return errs
 }
 
+// TestWhatDoesNotComeIsWaitedForOnlySoLong asks for facts that the stream does not
+// have, as from a server that has gone away.
+func TestWhatDoesNotComeIsWaitedForOnlySoLong(t *testing.T) {
+	i := install(t, policy.Airline())
+	i.start(t, "early", time.Minute, 1)
+	i.settle(t)
+	i.streams.SetPatience(300 * time.Millisecond)
+	stretch := i.survey(t)
+	stretch.FactsTo += 10
+	_, err := replay.Verify(t.Context(), replay.VerifyConfig{Prefix: events.DefaultPrefix, Streams: i.streams, Policies: i.streams, Stretch: stretch})
+	if err == nil || !strings.Contains(err.Error(), "read RUNS: no message of RUNS came for 300ms, and more are there: nats-server does not answer") {
+		t.Errorf("got %v, want that it does not answer", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = replay.Verify(ctx, replay.VerifyConfig{Prefix: events.DefaultPrefix, Streams: i.streams, Policies: i.streams, Stretch: stretch})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want that it was cancelled", err)
+	}
+}
+
 func TestARunThatCannotBeWrittenIsNamedAndTheOthersAreWritten(t *testing.T) {
 	i := install(t, policy.Airline())
 	i.start(t, "early", time.Minute, 1)
@@ -146,6 +168,22 @@ func TestARunThatCannotBeWrittenIsNamedAndTheOthersAreWritten(t *testing.T) {
 	}
 	if err := b.Runs(t.Context(), []string{"nobody"}); err != nil || b.Done().Unknown != 1 {
 		t.Errorf("got %+v, %v, want a run without facts counted", b.Done(), err)
+	}
+	for _, subject := range []string{"fact.me.zz.\x1b[31mx.y", "fact.me.late.run.started"} { // neither stops the others
+		_, err := i.js.PublishMsg(t.Context(), &nats.Msg{
+			Subject: events.DefaultPrefix + "." + subject, Data: []byte("garbage"),
+			Header: nats.Header{"ce-time": {"2026-12-01T00:25:36.166Z"}, "ce-causationsequence": {"1"}, "ce-rulesversion": {"1"}, "ce-sequence": {"00000000000000000001"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	b = rebuilder(t, i, func(*replay.RebuildConfig) {})
+	if err := b.All(t.Context(), i.streams, i.survey(t)); err != nil || b.Done().Runs != 2 || b.Done().FailedCount != 2 {
+		t.Errorf("got %+v, %v, want two runs written, and two named", b.Done(), err)
+	}
+	if failed := strings.Join(b.Done().Failed, ""); strings.ContainsRune(failed, 0x1b) || !strings.Contains(failed, "run zz: ") {
+		t.Errorf("got %q, want run zz named, without a control character", failed)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

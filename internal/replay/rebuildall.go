@@ -95,7 +95,7 @@ func (a *rebuildAll) fact(ctx context.Context, m *stream.Message) error {
 		a.in.answered(h.run, e.sequence)
 	}
 	switch {
-	case processor.OfOneRun(err):
+	case ofOneRun(err):
 		a.leave(h)
 	case err != nil:
 		return fmt.Errorf("make run %s again: %w", h.run, err)
@@ -196,14 +196,14 @@ func Unexpired(ctx context.Context, policies Policies, now time.Time) (time.Time
 	}
 	book, longest := newRulebook(policies), time.Duration(0)
 	for _, digest := range digests {
-		rules, err := book.of(ctx, digest)
+		p, err := book.of(ctx, digest)
 		if err != nil {
 			return time.Time{}, err
 		}
-		if rules == nil {
+		if p.rules == nil {
 			return time.Time{}, nil
 		}
-		longest = max(longest, rules.Policy.LongestRun+rules.Policy.TTL)
+		longest = max(longest, p.rules.Policy.LongestRun+p.rules.Policy.TTL)
 	}
 	if longest == 0 {
 		return time.Time{}, nil

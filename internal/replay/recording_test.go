@@ -188,7 +188,7 @@ func (i *installation) read(t *testing.T) *memory {
 		}
 		return out
 	}
-	m.runs, m.in, m.invalid = all(stream.StreamRuns), all(stream.StreamIn), all(stream.StreamInvalid)
+	m.runs, m.in, m.invalid, m.dispatch = all(stream.StreamRuns), all(stream.StreamIn), all(stream.StreamInvalid), all(stream.StreamDispatch)
 	digests, err := i.streams.Digests(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -294,6 +294,9 @@ func verify(t *testing.T, m *memory) *replay.Report {
 	report, err := try(t.Context(), config(m))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if sum := report.Checked + report.State + report.FactsUnchecked + report.FactsDiffer; sum != report.Facts || report.FactsUnchecked < 0 || report.FactsDiffer < 0 {
+		t.Errorf("of %d facts %d are checked, %d state, %d not checked, %d differ: that is %d", report.Facts, report.Checked, report.State, report.FactsUnchecked, report.FactsDiffer, sum)
 	}
 	return report
 }

@@ -22,6 +22,8 @@ const (
 	UncheckedLetterGone Unchecked = "DEAD_LETTER_NOT_KEPT"
 	// Events behind the position of their partition: not decided yet.
 	UncheckedUndecided Unchecked = "NOT_DECIDED_YET"
+	// Events of runs of which more wait than are held; see mostWaiting.
+	UncheckedTooMany Unchecked = "TOO_MANY_EVENTS_WAIT"
 )
 
 // StoreReport is what the comparison with the store found.
@@ -39,6 +41,17 @@ type Report struct {
 	Facts   int64 `json:"facts"`   // read
 	Checked int64 `json:"checked"` // decided again, and the same to the byte
 	State   int64 `json:"state"`   // of earlier events: they only built state
+
+	// The others, so that Facts is the sum of these four.
+	FactsUnchecked int64 `json:"facts_not_checked,omitempty"`
+	FactsDiffer    int64 `json:"facts_that_differ,omitempty"`
+
+	StoredLate int64 `json:"stored_late,omitempty"` // facts whose time is more than 5 minutes before RUNS stored them
+	Dispatches int64 `json:"dispatches,omitempty"`  // the same as their reservations lead to
+
+	LettersPurged bool `json:"letters_purged,omitempty"` // INVALID no longer has its first messages
+	NoPosition    int  `json:"no_position,omitempty"`    // partitions with events of which no position counts in this IN
+
 	Events  int64 `json:"events"`  // that led to a fact, or rightly to none
 	Ignored int64 `json:"ignored"` // of these: known already, or a tick with nothing due
 	Letters int64 `json:"letters"` // of these: kept for the operator, with the right reason
@@ -55,6 +68,15 @@ type Report struct {
 	Differences     []Difference `json:"differences,omitempty"` // the first of them
 }
 
+// NotChecked is how many facts, events and dead letters were not checked, for
+// any reason.
+func (r *Report) NotChecked() (n int64) {
+	for _, some := range r.Unchecked {
+		n += some
+	}
+	return n
+}
+
 // OK reports whether no difference was found.
 func (r *Report) OK() bool { return r.DifferenceCount == 0 }
 
@@ -68,6 +90,12 @@ func (r *Report) Add(other *Report, most int) {
 	r.Facts += other.Facts
 	r.Checked += other.Checked
 	r.State += other.State
+	r.FactsUnchecked += other.FactsUnchecked
+	r.FactsDiffer += other.FactsDiffer
+	r.StoredLate += other.StoredLate
+	r.Dispatches += other.Dispatches
+	r.LettersPurged = r.LettersPurged || other.LettersPurged
+	r.NoPosition = max(r.NoPosition, other.NoPosition)
 	r.Events += other.Events
 	r.Ignored += other.Ignored
 	r.Letters += other.Letters
@@ -97,6 +125,12 @@ func (s *StoreReport) add(other StoreReport) {
 	s.Missing += other.Missing
 	s.Expired += other.Expired
 	s.Failed += other.Failed
+}
+
+// factUnchecked counts one fact that is not checked.
+func (r *Report) factUnchecked(why Unchecked) {
+	r.FactsUnchecked++
+	r.unchecked(why, 1)
 }
 
 func (r *Report) unchecked(why Unchecked, n int64) {

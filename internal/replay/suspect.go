@@ -79,11 +79,14 @@ func (v *verifier) resolve(ctx context.Context, r *trial, next *stream.Message) 
 	r.suspect = nil
 	chained := s.chained()
 	switch {
-	case chained && next != nil && s.leadsTo(v.subjects, next):
+	case chained && next != nil && s.leadsTo(v.subjects, next): // it is right, but for what it says of the one before
 		v.blame(r, s)
+		v.report.Checked++
 	case chained && r.blamed == r.last.sequence: // nobody can tell any more
+		v.report.factUnchecked(UncheckedAfterDifference)
 	default:
 		v.differ(s.changed())
+		v.report.FactsDiffer++
 		r.blamed = s.head.sequence
 	}
 	if s.want == nil || s.why != "" && !(chained && s.early) || s.want.fact.Kind() != s.head.kind {
@@ -119,8 +122,13 @@ func (v *verifier) blame(r *trial, s *suspect) {
 		return
 	}
 	d := Difference{
-		What: Changed, Run: r.id, Sequence: r.last.sequence, Kind: r.last.kind, Stream: r.state.Run.Stream, Event: r.cause.Sequence, Verb: r.cause.Verb,
+		What: Changed, Run: r.id, Sequence: r.state.Run.Sequence, Stream: r.state.Run.Stream,
 		Why: fmt.Sprintf("fact %d names another digest of it, and the chain goes on from there: its time was changed", s.head.sequence),
+	}
+	if r.last.sequence == d.Sequence && r.cause != nil { // else it lies before the stretch
+		d.Kind, d.Event, d.Verb = r.last.kind, r.cause.Sequence, r.cause.Verb
+		v.report.Checked-- // it was counted as the same
+		v.report.FactsDiffer++
 	}
 	d.Fields = []Field{{"digest", shown(attributeText(s.message.Header[headerPrevious])), shown(r.state.Run.Digest)}}
 	v.differ(d)
@@ -128,7 +136,7 @@ func (v *verifier) blame(r *trial, s *suspect) {
 
 // afterwards takes a fact of a run that is not judged any more.
 func (v *verifier) afterwards(r *trial, h head, m *stream.Message) {
-	v.report.unchecked(r.beyond, 1)
+	v.report.factUnchecked(r.beyond)
 	v.in.drop(r.id)
 	if r.gap != nil && !h.outside && h.sequence == r.gap.Sequence {
 		r.gap.What, r.gap.Kind = Misplaced, h.kind

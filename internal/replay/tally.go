@@ -41,6 +41,7 @@ type Comparison struct {
 	Before   int64 `json:"begun_before"` // runs that began before the stretch
 	FellAway int64 `json:"fell_away"`    // results of calls that would not have been reserved
 	NoResult int64 `json:"no_result"`    // calls that would have been reserved, and have no result
+	Skipped  int64 `json:"runs_skipped"` // runs with a fact that cannot be read: left out from there on
 	Aged     int64 `json:"aged"`         // events that aged out of IN before they could be decided again
 
 	Codes  []Row      `json:"codes"`
@@ -74,6 +75,7 @@ type tally struct {
 	before   int64
 	fellAway int64
 	aged     int64
+	skipped  int64
 }
 
 func newTally() *tally {
@@ -172,7 +174,7 @@ func label(payload events.Payload) (what, code string) {
 }
 
 func (t *tally) comparison() *Comparison {
-	c := &Comparison{Events: t.events, Before: t.before, FellAway: t.fellAway, Aged: t.aged, Codes: []Row{}, Limits: []Row{}, Agents: []AgentRow{}}
+	c := &Comparison{Events: t.events, Before: t.before, FellAway: t.fellAway, Aged: t.aged, Skipped: t.skipped, Codes: []Row{}, Limits: []Row{}, Agents: []AgentRow{}}
 	for key, p := range t.codes {
 		c.Codes = append(c.Codes, Row{What: key[0], Code: key[1], Recorded: p.Recorded, WouldBe: p.WouldBe})
 	}

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"runledger/internal/events"
 	"runledger/internal/stream"
@@ -47,7 +49,7 @@ func (s *JetStream) Trail(ctx context.Context, t Trail, from uint64, follow bool
 	}
 	defer reader.Close()
 	for {
-		messages, err := reader.Next(ctx, handOut)
+		messages, err := s.nextOfTrail(ctx, reader, follow)
 		if err != nil {
 			return err
 		}
@@ -66,6 +68,17 @@ func (s *JetStream) Trail(ctx context.Context, t Trail, from uint64, follow bool
 			return nil
 		}
 	}
+}
+
+// nextOfTrail waits for what comes: for ever only where it may not be there yet.
+func (s *JetStream) nextOfTrail(ctx context.Context, reader *stream.Reader, follow bool) ([]stream.Message, error) {
+	if follow {
+		return reader.Next(ctx, handOut)
+	}
+	waiting, stop := newWait(ctx, s.patience)
+	defer stop()
+	messages, err := reader.Next(waiting.ctx, handOut)
+	return messages, waiting.tell(err, stream.StreamRuns)
 }
 
 func (s *JetStream) trailFilter(t Trail) (string, error) {
@@ -107,16 +120,23 @@ const streamSequence = "streamsequence"
 // CloudEvent writes a stored fact as a CloudEvent in the JSON format, on one
 // line: its attributes as strings, where RUNS has it, and last its data. These
 // stand there byte for byte as they are stored, so that a digest can be computed
-// from the line; what is no JSON value, or goes over more than one line, is in
-// data_base64 instead.
-func CloudEvent(m *stream.Message) ([]byte, error) {
+// from the line; what is no JSON value, goes over more than one line, or holds
+// what a terminal may take for a command is in data_base64 instead.
+func CloudEvent(m *stream.Message) ([]byte, error) { return cloudEvent(m, false) }
+
+// ReadableCloudEvent is CloudEvent for a person at a terminal: data that hold what
+// that may take for a command stand there with these characters escaped. They are
+// the same value, and other bytes than those that are hashed.
+func ReadableCloudEvent(m *stream.Message) ([]byte, error) { return cloudEvent(m, true) }
+
+func cloudEvent(m *stream.Message, readable bool) ([]byte, error) {
 	out := []byte{'{'}
 	member := func(name string, value []byte) {
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out, _ = jsontext.AppendQuote(out, strings.ToValidUTF8(name, "\uFFFD"))
-		out = append(append(out, ':'), value...)
+		quoted, _ := jsontext.AppendQuote(nil, strings.ToValidUTF8(name, "\uFFFD"))
+		out = append(append(append(out, escaped(quoted)...), ':'), value...)
 	}
 	for _, header := range slices.Sorted(maps.Keys(m.Header)) {
 		name, ok := strings.CutPrefix(strings.ToLower(header), "ce-")
@@ -129,15 +149,43 @@ func CloudEvent(m *stream.Message) ([]byte, error) {
 		}
 		text, err := jsontext.AppendQuote(nil, strings.ToValidUTF8(value, "\uFFFD"))
 		if err != nil {
-			return nil, fmt.Errorf("message %d of %s: attribute %s: %w", m.Sequence, stream.StreamRuns, name, err)
+			return nil, fmt.Errorf("message %d of %s: attribute %s: %w", m.Sequence, stream.StreamRuns, printable(name), err)
 		}
-		member(name, text)
+		member(name, escaped(text))
 	}
 	member(streamSequence, fmt.Appendf(nil, "%d", m.Sequence))
-	if jsontext.Value(m.Data).IsValid() && !bytes.ContainsAny(m.Data, "\r\n") {
+	onOneLine := jsontext.Value(m.Data).IsValid() && !bytes.ContainsAny(m.Data, "\r\n")
+	switch {
+	case onOneLine && !bytes.ContainsFunc(m.Data, commanding):
 		member("data", m.Data)
-	} else {
+	case onOneLine && readable:
+		member("data", escaped(m.Data))
+	default:
 		member("data_base64", fmt.Appendf(nil, "%q", base64.StdEncoding.EncodeToString(m.Data)))
 	}
 	return append(out, '}'), nil
+}
+
+// commanding reports whether a terminal may take a character for a command, or
+// another reader for the end of a line: DEL and the controls of 8 bits, and what
+// turns the direction of text. JSON itself has no others within a string.
+func commanding(r rune) bool {
+	return r == 0x7f || r >= 0x80 && r < 0xa0 || r == 0x2028 || r == 0x2029 || unicode.Is(unicode.Bidi_Control, r)
+}
+
+// escaped writes those characters of a JSON value, which stand within its strings
+// only, as \uXXXX.
+func escaped(value []byte) []byte {
+	if !bytes.ContainsFunc(value, commanding) {
+		return value
+	}
+	var out []byte
+	for _, r := range string(value) {
+		if commanding(r) {
+			out = fmt.Appendf(out, `\u%04x`, r)
+			continue
+		}
+		out = utf8.AppendRune(out, r)
+	}
+	return out
 }

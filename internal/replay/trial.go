@@ -27,6 +27,8 @@ type trial struct {
 	behind  []deferred  // answers outside the history that came behind the suspect
 	gap     *Difference // facts that are missing, or come later
 	beyond  Unchecked   // why nothing more of it is judged
+	link    link        // where its beginning has aged out
+	ordinal uint64      // of cause, in its partition; 0 where it is not known
 }
 
 // deferred is an answer outside a history that waits to be judged.
@@ -71,15 +73,19 @@ func (v *verifier) trial(ctx context.Context, h head, before uint64) (*trial, er
 	switch {
 	case errors.Is(err, errHistory):
 		r.beyond = UncheckedAfterDifference
-	case errors.Is(err, errBeginning) && v.cfg.Stretch.FactsKept > 1:
-		r.beyond = UncheckedHistoryAged
 	case errors.Is(err, errBeginning):
 		r.state, r.rules = harness.State{}, nil
 	case err != nil:
 		return nil, fmt.Errorf("read the history of run %s: %w", h.run, err)
 	}
-	if r.state.Run == nil && r.beyond == "" && !h.outside && v.cfg.Stretch.FactsKept > 1 {
-		r.beyond = UncheckedHistoryAged // its first facts are those that aged out
+	if errors.Is(err, errBeginning) || r.state.Run == nil && r.beyond == "" && !h.outside {
+		aged, err := v.mayHaveAged(ctx, h.run)
+		if err != nil {
+			return nil, fmt.Errorf("look for the start of run %s: %w", h.run, err)
+		}
+		if aged {
+			r.beyond = UncheckedHistoryAged // its first facts are those that aged out
+		}
 	}
 	if r.beyond == "" && (r.state.Run == nil || r.state.Run.Phase == harness.PhaseTerminated) {
 		v.resting.Add(h.run, r)
@@ -144,9 +150,11 @@ func (v *verifier) apply(ctx context.Context, r *trial, f *events.Fact, at harne
 	}
 	r.state.Completed = nil
 	if started, ok := f.Payload.(*events.RunStarted); ok {
-		if r.rules, err = v.book.of(ctx, started.Policy); err != nil {
+		began := Difference{Run: r.id, Sequence: f.Sequence, Kind: f.Kind(), Stream: at.Sequence, Event: f.Cause.Sequence}
+		if r.rules, err = v.rulesOf(ctx, started.Policy, began); err != nil {
 			return err
 		}
+		v.in.dropKnown(r.id)
 	}
 	return nil
 }
@@ -169,10 +177,43 @@ func (v *verifier) ended(ctx context.Context, r *trial) error {
 
 // breakOff ends the judging of a run: after its first difference nothing that
 // follows could be told apart from what that led to.
-func (v *verifier) breakOff(r *trial) {
-	v.report.unchecked(UncheckedAfterDifference, int64(len(r.behind)))
-	r.beyond, r.state, r.rules, r.behind = UncheckedAfterDifference, harness.State{}, nil, nil
+func (v *verifier) breakOff(r *trial) { v.leave(r, UncheckedAfterDifference) }
+
+// leave ends the judging of a run, whose facts that wait are not checked.
+func (v *verifier) leave(r *trial, why Unchecked) {
+	waiting := int64(len(r.behind))
+	if r.suspect != nil {
+		waiting++
+	}
+	v.report.unchecked(why, waiting)
+	v.report.FactsUnchecked += waiting
+	r.beyond, r.state, r.rules, r.suspect, r.behind = why, harness.State{}, nil, nil, nil
 	v.in.drop(r.id)
 	v.runs[r.id] = r
 	v.resting.Remove(r.id)
+}
+
+// known reports whether a run began with that very event, come again: it asks for
+// nothing more, at any time.
+func (v *verifier) known(address events.Address, m *stream.Message) bool {
+	r := v.runs[address.Run]
+	if r == nil {
+		r, _ = v.resting.Peek(address.Run)
+	}
+	if r == nil || r.state.Run == nil || address.Principal != r.state.Run.Agent {
+		return false
+	}
+	in, err := v.in.decode(*m)
+	began := r.state.Run.StartCause
+	return err == nil && in.ID == began.ID && in.Source == began.Source
+}
+
+// tooMany leaves a run of which more events wait than are held.
+func (v *verifier) tooMany(run string) {
+	r := v.runs[run]
+	if r == nil {
+		r = &trial{id: run, partition: -1}
+	}
+	v.report.unchecked(UncheckedTooMany, int64(len(v.in.pending[run])))
+	v.leave(r, UncheckedTooMany)
 }

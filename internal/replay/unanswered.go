@@ -8,7 +8,6 @@ import (
 
 	"runledger/internal/events"
 	"runledger/internal/harness"
-	"runledger/internal/processor"
 	"runledger/internal/stream"
 )
 
@@ -16,8 +15,10 @@ import (
 // answered: the rules must leave them without one.
 func (v *verifier) before(ctx context.Context, r *trial, sequence uint64) error {
 	for a := v.in.first(r.id, sequence); a != nil; a = v.in.first(r.id, sequence) {
-		if err := v.unanswered(ctx, r, a, false); err != nil {
-			return err
+		if !a.early {
+			if err := v.unanswered(ctx, r, a, false); err != nil {
+				return err
+			}
 		}
 		v.in.answered(r.id, a.sequence)
 	}
@@ -31,7 +32,8 @@ func (v *verifier) rest(ctx context.Context, r *trial) error {
 		switch {
 		case r.beyond != "":
 			v.report.unchecked(r.beyond, 1)
-		case a.sequence > v.cfg.Stretch.Positions[a.partition]:
+		case a.early: // it lies before the stretch
+		case !v.isDecided(a.partition, a.sequence, a.ordinal):
 			v.report.unchecked(UncheckedUndecided, 1)
 		default:
 			if err := v.unanswered(ctx, r, a, true); err != nil {
@@ -52,6 +54,7 @@ func (v *verifier) rest(ctx context.Context, r *trial) error {
 func (v *verifier) unanswered(ctx context.Context, r *trial, a *arrival, last bool) error {
 	m, err := v.in.message(ctx, a)
 	if errors.Is(err, stream.ErrNotFound) { // it was there when IN was read
+		v.letters.excuse(a.sequence)
 		v.report.unchecked(UncheckedEventAged, 1)
 		return nil
 	}
@@ -62,16 +65,17 @@ func (v *verifier) unanswered(ctx context.Context, r *trial, a *arrival, last bo
 	if err != nil {
 		return v.undecodable(ctx, m)
 	}
-	if a.told {
-		return v.told(ctx, in)
+	if a.told != 0 {
+		return v.told(ctx, in, a.told)
 	}
 	if s := v.cfg.Stretch; r.state.Run == nil && s.FactsKept > 1 && !in.Time.After(s.FactsKeptAt) {
+		v.letters.excuse(a.sequence)
 		v.report.unchecked(UncheckedHistoryAged, 1) // what answered it, or the run itself, may have aged out
 		return nil
 	}
 	rules := r.rules
 	if r.state.Run == nil {
-		all, err := v.book.every(ctx)
+		all, err := v.everyRules(ctx)
 		if err != nil {
 			return err
 		}
@@ -80,6 +84,7 @@ func (v *verifier) unanswered(ctx context.Context, r *trial, a *arrival, last bo
 		}
 	}
 	if rules == nil {
+		v.letters.excuse(a.sequence)
 		v.report.unchecked(UncheckedPolicyGone, 1)
 		return nil
 	}
@@ -100,12 +105,13 @@ func (v *verifier) overdue(ctx context.Context, r *trial, in *events.Inbound, du
 		v.report.Ignored++
 		return nil
 	}
-	if given, err := v.givenUp(ctx, in); given || err != nil {
+	given, note, err := v.givenUp(ctx, in, false)
+	if given || err != nil {
 		return err
 	}
 	v.differ(Difference{
 		What: CutOff, Run: r.id, Sequence: due.Sequence, Kind: due.Kind(), Event: in.Sequence, Verb: in.Verb,
-		Why: "the event was decided, and what was due then is not there: " + describe(due),
+		Why: "the event was decided, and what was due then is not there: " + describe(due) + note,
 	})
 	v.breakOff(r)
 	return nil
@@ -125,12 +131,13 @@ func (v *verifier) withoutFact(ctx context.Context, r *trial, in *events.Inbound
 		v.report.Ignored++
 		return nil
 	}
-	if given, err := v.givenUp(ctx, in); given || err != nil {
+	given, note, err := v.givenUp(ctx, in, false)
+	if given || err != nil {
 		return err
 	}
 	v.differ(Difference{
 		What: Unanswered, Run: r.id, Sequence: decision.Fact.Sequence, Kind: decision.Fact.Kind(), Event: in.Sequence, Verb: in.Verb,
-		Why: "the event was decided, and its answer is not there: " + describe(decision.Fact),
+		Why: "the event was decided, and its answer is not there: " + describe(decision.Fact) + note,
 	})
 	if decision.Fact.Sequence > 0 {
 		v.breakOff(r)
@@ -140,124 +147,20 @@ func (v *verifier) withoutFact(ctx context.Context, r *trial, in *events.Inbound
 	return nil
 }
 
-// letter holds that an event is kept for the operator, for that reason.
-func (v *verifier) letter(ctx context.Context, r *trial, in *events.Inbound, rules *harness.Rules, want harness.Reason) error {
-	kept, err := v.cfg.Streams.DeadLetter(ctx, v.subjects.Invalid(in.Role, in.Principal, in.Sequence))
-	if err != nil {
-		return err
-	}
-	if kept == nil {
-		return v.noLetter(in, want)
-	}
-	got := reasonOf(kept)
-	if got != want && !isGivenUp(got) { // whether the record had expired depends on the instant
-		later := rules.Decide(&r.state, in, harness.Now(kept.Time, r.state.Run, in))
-		if later.DeadLetter == got {
-			want = got
-		}
-	}
-	switch {
-	case got == want:
-		v.report.Events++
-		v.report.Letters++
-	case isGivenUp(got):
-		v.report.unchecked(UncheckedGivenUp, 1)
-	default:
-		v.differ(Difference{
-			What: Unanswered, Run: in.Run, Event: in.Sequence, Verb: in.Verb,
-			Why: fmt.Sprintf("INVALID keeps the event as %.40q, and the rules as %s", got, want),
-		})
-	}
-	return nil
-}
-
-func (v *verifier) noLetter(in *events.Inbound, want harness.Reason) error {
-	if v.cfg.Stretch.LettersLost {
-		v.report.unchecked(UncheckedLetterGone, 1)
-		return nil
-	}
-	v.differ(Difference{
-		What: Unanswered, Run: in.Run, Event: in.Sequence, Verb: in.Verb,
-		Why: fmt.Sprintf("the event must be kept in INVALID as %s, and is not", want),
-	})
-	return nil
-}
-
-// givenUp reports whether an event was kept because its run could not be worked
-// with, and counts it then.
-func (v *verifier) givenUp(ctx context.Context, in *events.Inbound) (bool, error) {
-	kept, err := v.cfg.Streams.DeadLetter(ctx, v.subjects.Invalid(in.Role, in.Principal, in.Sequence))
-	if err != nil || kept == nil || !isGivenUp(reasonOf(kept)) {
-		return false, err
-	}
-	v.report.unchecked(UncheckedGivenUp, 1)
-	return true, nil
-}
-
-// told judges an event whose agent got INTERNAL_ERROR: it must be kept, with the
-// reason for which its run was given up.
-func (v *verifier) told(ctx context.Context, in *events.Inbound) error {
-	given, err := v.givenUp(ctx, in)
-	switch {
-	case given || err != nil:
-		return err
-	case v.cfg.Stretch.LettersLost:
-		v.report.unchecked(UncheckedLetterGone, 1)
-		return nil
-	}
-	v.differ(Difference{
-		What: Unanswered, Run: in.Run, Event: in.Sequence, Verb: in.Verb,
-		Why: fmt.Sprintf("its agent was told %s, and INVALID does not keep the event as one of a run that was given up", events.CodeInternal),
-	})
-	return nil
-}
-
-func isGivenUp(reason harness.Reason) bool {
-	return reason == harness.ReasonStoreConflict || reason == harness.ReasonBrokenInvariant
-}
-
-func reasonOf(m *stream.Message) harness.Reason {
-	return harness.Reason(m.Header.Get(processor.HeaderReason))
-}
-
 // unnamed judges an event whose subject names nobody, or no run.
-func (v *verifier) unnamed(ctx context.Context, m stream.Message, _ error) error {
-	if m.Sequence > v.cfg.Stretch.Positions[v.subjects.PartitionOf(m.Subject)] {
+func (v *verifier) unnamed(ctx context.Context, m stream.Message, ordinal uint64) error {
+	if !v.isDecided(v.subjects.PartitionOf(m.Subject), m.Sequence, ordinal) {
 		v.report.unchecked(UncheckedUndecided, 1)
 		return nil
 	}
 	return v.undecodable(ctx, m)
 }
 
-// undecodable holds that what is no event is kept for the operator.
-func (v *verifier) undecodable(ctx context.Context, m stream.Message) error {
-	in := &events.Inbound{Sequence: m.Sequence, Address: events.Address{Role: "unknown", Principal: "unknown"}}
-	if address, err := v.subjects.ParseInbound(m.Subject); err == nil {
-		in.Address = address
-	}
-	kept, err := v.cfg.Streams.DeadLetter(ctx, v.subjects.Invalid(in.Role, in.Principal, m.Sequence))
-	switch {
-	case err != nil:
-		return err
-	case kept == nil:
-		return v.noLetter(in, harness.ReasonUndecodable)
-	case reasonOf(kept) != harness.ReasonUndecodable:
-		v.differ(Difference{
-			What: Unanswered, Event: m.Sequence,
-			Why: fmt.Sprintf("INVALID keeps the event as %.40q, and it is %s", reasonOf(kept), harness.ReasonUndecodable),
-		})
-		return nil
-	}
-	v.report.Events++
-	v.report.Letters++
-	return nil
-}
-
 // checkEnd holds that nothing is due at the last instant of a history whose last
 // event was decided whole.
 func (v *verifier) checkEnd(r *trial) {
 	run := r.state.Run
-	if run == nil || r.beyond != "" || r.rules == nil || r.cause == nil || r.cause.Sequence > v.cfg.Stretch.Positions[r.partition] {
+	if run == nil || r.beyond != "" || r.rules == nil || r.cause == nil || !v.isDecided(r.partition, r.cause.Sequence, r.ordinal) {
 		return
 	}
 	due := v.due(r, r.cause, run.At)

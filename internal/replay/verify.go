@@ -22,6 +22,10 @@ const (
 	DefaultDifferences = 20
 )
 
+// storedLate is by how much a fact may lie before the instant at which it was
+// stored without being counted: it may have been written afterwards.
+const storedLate = 5 * time.Minute
+
 // resting is how many runs that have ended are kept for late events before they
 // are read again.
 const resting = 512
@@ -83,6 +87,11 @@ type verifier struct {
 	resting  *lru.LRU[string, *trial] // ended, or never begun
 	store    *storeCheck
 	report   Report
+
+	policies   map[string]bool // digests of which a difference is reported
+	letters    lettered
+	dispatches *dispatchCheck // nil where nothing is looked at
+	lastFact   uint64         // message of RUNS
 }
 
 func newVerifier(cfg VerifyConfig) (*verifier, error) {
@@ -100,18 +109,35 @@ func newVerifier(cfg VerifyConfig) (*verifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &verifier{cfg: cfg, subjects: subjects, book: newRulebook(cfg.Policies), runs: make(map[string]*trial), resting: rest}
+	v := &verifier{cfg: cfg, subjects: subjects, book: newRulebook(cfg.Policies), runs: make(map[string]*trial), resting: rest, policies: make(map[string]bool)}
+	if cfg.Stretch.Whole {
+		v.letters = make(lettered)
+	}
 	v.in = newInbound(cfg.Streams, subjects, cfg.Window)
 	v.in.ticked = func(run string) bool { return v.runs[run] != nil }
-	v.in.unnamed = v.unnamed
+	v.in.unnamed, v.in.known, v.in.tooMany = v.unnamed, v.known, v.tooMany
+	v.in.at, v.lastFact = max(cfg.Stretch.From, 1)-1, max(cfg.Stretch.FactsFrom, 1)-1
+	v.in.gap = func(ctx context.Context, after, next uint64) error { return v.gap(ctx, stream.StreamIn, after, next) }
 	if cfg.Store != nil {
 		v.store = &storeCheck{runs: cfg.Store, now: cfg.Clock(), factsEnd: cfg.Stretch.FactsEnd}
 		v.report.Store = &v.store.report
 	}
+	if cfg.Stretch.Dispatches != nil {
+		v.dispatches = newDispatchCheck(*cfg.Stretch.Dispatches)
+	}
+	v.report.LettersPurged = cfg.Stretch.LettersLost
 	return v, nil
 }
 
 func (v *verifier) verify(ctx context.Context, finish func(context.Context) error) error {
+	if d := v.dispatches; d != nil {
+		cursor, err := v.cfg.Streams.Dispatches(ctx, d.stretch.From, d.stretch.To)
+		if err != nil {
+			return err
+		}
+		d.cursor = cursor
+		defer cursor.Close()
+	}
 	return sideBySide{
 		streams: v.cfg.Streams, stretch: v.cfg.Stretch, in: v.in, progress: v.cfg.Progress,
 		found: func() int64 { return v.report.DifferenceCount },
@@ -120,23 +146,39 @@ func (v *verifier) verify(ctx context.Context, finish func(context.Context) erro
 
 func (v *verifier) fact(ctx context.Context, m *stream.Message) error {
 	v.report.Facts++
+	if err := v.gap(ctx, stream.StreamRuns, v.lastFact, m.Sequence); err != nil {
+		return err
+	}
+	v.lastFact = m.Sequence
+	if err := v.dispatches.upTo(ctx, m.Time); err != nil {
+		return err
+	}
 	h, err := readHead(v.subjects, m)
 	if err != nil {
 		return v.unreadable(ctx, h, m, err)
 	}
-	if h.cause < v.cfg.Stretch.From {
+	if m.Time.Sub(h.time) > storedLate {
+		v.report.StoredLate++
+	}
+	if h.cause < v.cfg.Stretch.From && m.Sequence < v.cfg.Stretch.FactsJudged {
 		return v.earlier(ctx, h, m)
 	}
 	if err := v.in.upTo(ctx, h.cause); err != nil {
 		return err
 	}
 	r, err := v.trial(ctx, h, m.Sequence)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if r.beyond != "" {
+	case r.beyond == UncheckedHistoryAged && !h.outside:
+		v.linked(r, h, m)
+		return nil
+	case r.beyond != "":
 		v.afterwards(r, h, m)
 		return nil
+	}
+	if err := v.admit(ctx, r, h); err != nil {
+		return err
 	}
 	if h.outside {
 		return v.outside(ctx, r, h, m)
@@ -152,6 +194,7 @@ func (v *verifier) unreadable(ctx context.Context, h head, m *stream.Message, wh
 		d.What, d.Why = Newer, d.Why+"; use that to verify it"
 	}
 	if h.run == "" || h.outside {
+		v.report.FactsDiffer++
 		v.differ(d)
 		return nil
 	}
@@ -162,10 +205,32 @@ func (v *verifier) unreadable(ctx context.Context, h head, m *stream.Message, wh
 	if err := v.resolve(ctx, r, nil); err != nil {
 		return err
 	}
-	if r.beyond == "" {
-		d.Sequence = r.next()
-		v.differ(d)
-		v.breakOff(r)
+	if r.beyond != "" {
+		v.report.factUnchecked(r.beyond)
+		return nil
+	}
+	d.Sequence = r.next()
+	v.report.FactsDiffer++
+	v.differ(d)
+	v.breakOff(r)
+	return nil
+}
+
+// admit puts an event from before the stretch in line that a fact in it names,
+// unless it was answered before.
+func (v *verifier) admit(ctx context.Context, r *trial, h head) error {
+	if h.cause >= v.cfg.Stretch.From || v.in.find(h.run, h.cause) != nil || r.state.Run != nil && h.cause <= r.state.Run.Inbound {
+		return nil
+	}
+	m, err := v.in.read(ctx, h.cause)
+	if errors.Is(err, stream.ErrNotFound) {
+		return nil // whoever looks for the fact's cause tells it
+	}
+	if err != nil {
+		return err
+	}
+	if address, err := v.subjects.ParseInbound(m.Subject); err == nil && address.Run == h.run {
+		v.in.admit(h.run, m)
 	}
 	return nil
 }
@@ -216,6 +281,9 @@ func (v *verifier) finish(ctx context.Context) error {
 	if err := v.in.upTo(ctx, v.cfg.Stretch.EventsTo); err != nil {
 		return err
 	}
+	if err := v.checkEnds(ctx); err != nil {
+		return err
+	}
 	v.report.Events += v.in.passed
 	v.report.Ignored += v.in.passed
 	for _, id := range slices.Sorted(maps.Keys(v.in.pending)) {
@@ -226,6 +294,12 @@ func (v *verifier) finish(ctx context.Context) error {
 		if err := v.rest(ctx, r); err != nil {
 			return err
 		}
+	}
+	if err := v.checkDispatches(ctx); err != nil {
+		return err
+	}
+	if err := v.checkLetters(ctx); err != nil {
+		return err
 	}
 	for _, id := range slices.Sorted(maps.Keys(v.runs)) {
 		r := v.runs[id]

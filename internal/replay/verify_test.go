@@ -3,6 +3,7 @@ package replay_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -74,6 +75,11 @@ func TestAnyStretchOfTheRecordingHolds(t *testing.T) {
 	for from := uint64(2); from <= m.stretch.EventsTo; from++ {
 		part := m.clone()
 		part.stretch.From = from
+		// Everything that is read belongs to it: also what names an earlier event.
+		if report := verify(t, part); !report.OK() || report.Checked != int64(len(m.runs)) {
+			t.Errorf("from event %d: %d facts of %d are checked, and %v", from, report.Checked, len(m.runs), report.Differences)
+		}
+		part.stretch.FactsJudged = uint64(len(m.runs) + 1)
 		report := verify(t, part)
 		if !report.OK() {
 			t.Errorf("from event %d: %s", from, report.Differences[0])
@@ -106,6 +112,7 @@ func TestAChangeBeforeTheStretchIsNotItsDifference(t *testing.T) {
 	facts := m.history("early")
 	facts[1].Data = []byte(strings.Replace(string(facts[1].Data), `"tool":"calculate"`, `"tool":"think"`, 1))
 	m.stretch.From = number(facts[3].Header.Get("ce-causationsequence"))
+	m.stretch.FactsJudged = facts[3].Sequence
 	report := verify(t, m)
 	if !report.OK() || report.Unchecked[replay.UncheckedAfterDifference] == 0 {
 		t.Errorf("got %+v, want the run's later facts counted as not checked, by name", report)
@@ -146,8 +153,8 @@ func TestWhatHasAgedOutIsCountedByName(t *testing.T) {
 		m := recorded(t)
 		clear(m.policies)
 		report := verify(t, m)
-		if !report.OK() || report.Checked != 0 || report.Unchecked[replay.UncheckedPolicyGone] == 0 {
-			t.Errorf("got %+v, want everything counted as not checked for want of its policy", report)
+		if report.DifferenceCount != 1 || report.Differences[0].What != replay.OtherPolicy || report.Checked != 0 || report.Unchecked[replay.UncheckedPolicyGone] == 0 {
+			t.Errorf("got %+v, want the policy named, and everything counted as not checked for want of it", report)
 		}
 	})
 }
@@ -168,7 +175,7 @@ func TestAnEventThatAgesOutMeanwhileIsCountedByName(t *testing.T) {
 	}
 	m.lost = false
 	m.in = slices.DeleteFunc(m.in, func(e stream.Message) bool { return e.Sequence == 3 }) // somebody removed it: older ones are there
-	if report := verify(t, m); report.OK() || !strings.Contains(report.Differences[0].Why, "event 3, is not in IN") {
+	if report := verify(t, m); !slices.ContainsFunc(report.Differences, func(d replay.Difference) bool { return strings.Contains(d.Why, "event 3, is not in IN") }) {
 		t.Errorf("got %+v, want what the removed event led to named", report.Differences)
 	}
 }
@@ -318,5 +325,82 @@ func TestVerifyConfigurationNamesTheWrongField(t *testing.T) {
 		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("got %v, want an error that names %s", err, field)
 		}
+	}
+}
+
+// TestDuplicatesOfARunsOwnStartAreLetGoOfAtOnce has an agent that sends its start
+// again and again, large, while others work.
+func TestDuplicatesOfARunsOwnStartAreLetGoOfAtOnce(t *testing.T) {
+	g := newGenerator(t)
+	g.start("hostile", 3)
+	for range 5000 {
+		g.now = g.now.Add(time.Millisecond)
+		again := g.m.in[0]
+		again.Data = []byte(`{"run_id":"hostile","pad":"` + strings.Repeat("x", 1000) + `"}`)
+		again.Sequence, again.Time = uint64(len(g.m.in)+1), g.now
+		g.m.in = append(g.m.in, again)
+	}
+	g.start("other", 1)
+	report, _, _, held, err := replay.VerifyAndCount(t.Context(), config(g.whole()))
+	if err != nil || !report.OK() || report.Ignored != 5000 || report.Events != 5002 {
+		t.Errorf("got %+v, %v, want all duplicates passed over", report, err)
+	}
+	if held != 0 {
+		t.Errorf("%d events are held, want none", held)
+	}
+}
+
+// TestWhatWaitsLongestIsLetGoOfFirst has events of one agent that nothing ever
+// answers in so small a window that nothing else would fit beside them.
+func TestWhatWaitsLongestIsLetGoOfFirst(t *testing.T) {
+	g := newGenerator(t)
+	g.start("hostile", 3)
+	call := g.in("agent.me.hostile.tool.call", `{"run_id":"hostile","tool_call_id":"c","tool":"calculate","arguments":{"expression":"1"}}`)
+	for range 100 { // the event that made a record, again
+		again := g.m.in[call.Sequence-1]
+		again.Sequence = uint64(len(g.m.in) + 1)
+		g.m.in = append(g.m.in, again)
+	}
+	for i := range 200 {
+		run := fmt.Sprintf("r%d", i)
+		g.start(run, 1)
+		g.in("agent.me."+run+".run.finish", fmt.Sprintf(`{"run_id":%q,"outcome":"SUCCESS"}`, run))
+	}
+	m := &counting{memory: g.whole()}
+	cfg := config(m.memory)
+	cfg.Streams, cfg.Window = m, 8<<10
+	report, err := replay.Verify(t.Context(), cfg)
+	if err != nil || !report.OK() || report.Checked != report.Facts {
+		t.Fatalf("got %+v, %v, want everything checked", report, err)
+	}
+	if m.single < 50 || m.single > 150 {
+		t.Errorf("%d events were read once more, want the 100 that waited, but for a few, and few others", m.single)
+	}
+}
+
+// counting counts the events that are read one by one.
+type counting struct {
+	*memory
+	single int
+}
+
+func (c *counting) Event(ctx context.Context, sequence uint64) (stream.Message, error) {
+	c.single++
+	return c.memory.Event(ctx, sequence)
+}
+
+func TestMoreWaitingEventsOfOneRunThanAreHeldAreCountedByName(t *testing.T) {
+	g := newGenerator(t)
+	g.start("hostile", 3)
+	call := g.in("agent.me.hostile.tool.call", `{"run_id":"hostile","tool_call_id":"c","tool":"calculate","arguments":{"expression":"1"}}`)
+	for range 1<<17 + 1 {
+		again := g.m.in[call.Sequence-1]
+		again.Sequence = uint64(len(g.m.in) + 1)
+		g.m.in = append(g.m.in, again)
+	}
+	g.start("other", 1)
+	report := verify(t, g.whole())
+	if !report.OK() || report.Unchecked[replay.UncheckedTooMany] < 1<<17 || report.Checked != 3 {
+		t.Errorf("got %+v, want that many counted, and the facts before and of other runs checked", report)
 	}
 }

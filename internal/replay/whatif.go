@@ -47,11 +47,10 @@ func WhatIf(ctx context.Context, cfg WhatIfConfig) (*Comparison, error) {
 	if err != nil {
 		return nil, err
 	}
-	ended, err := lru.NewLRU[string, *course](resting, nil)
-	if err != nil {
+	w := &whatIf{cfg: cfg, subjects: subjects, rules: RulesOf(cfg.Policy), runs: make(map[string]*course), gone: make(map[string]string), tally: newTally()}
+	if w.ended, err = lru.NewLRU(resting, w.forget); err != nil {
 		return nil, err
 	}
-	w := &whatIf{cfg: cfg, subjects: subjects, rules: RulesOf(cfg.Policy), runs: make(map[string]*course), ended: ended, tally: newTally()}
 	w.in = newInbound(cfg.Streams, subjects, cmp.Or(cfg.Window, defaultWindow)) // what is due is due without ticks
 	err = sideBySide{
 		streams: cfg.Streams, stretch: cfg.Stretch, in: w.in, progress: cfg.Progress, found: func() int64 { return w.tally.events },
@@ -69,6 +68,7 @@ type whatIf struct {
 	in       *inbound
 	runs     map[string]*course
 	ended    *lru.LRU[string, *course]
+	gone     map[string]string // runs that were put aside and forgotten, where they are here not as they were recorded
 	tally    *tally
 	last     time.Time // of the events
 }
@@ -77,7 +77,10 @@ type whatIf struct {
 func (w *whatIf) fact(ctx context.Context, m *stream.Message) error {
 	f, _, err := events.DecodeFact(w.subjects, m.Subject, m.Header, m.Data)
 	if err != nil {
-		return fmt.Errorf("message %d of %s: %w; \"processor replay verify\" tells what else is wrong", m.Sequence, stream.StreamRuns, err)
+		if address, err := w.subjects.ParseFact(m.Subject); err == nil && address.OutsideKey == "" {
+			w.skip(address.Run)
+		}
+		return nil // "processor replay verify" tells what is wrong
 	}
 	if f.Cause.Sequence < w.cfg.Stretch.From {
 		return nil
@@ -89,19 +92,31 @@ func (w *whatIf) fact(ctx context.Context, m *stream.Message) error {
 	if err != nil {
 		return err
 	}
+	if c.left != "" {
+		w.in.drop(c.id)
+		return nil
+	}
 	w.tally.recorded(f)
 	if err := w.before(ctx, c, f.Cause.Sequence); err != nil {
 		return err
 	}
 	if a := w.in.find(c.id, f.Cause.Sequence); a != nil {
 		err = w.event(ctx, c, a, f.Time)
-	} else if !c.goesOn { // a tick, or what follows an event
+	} else if c.left == "" { // a tick, or what follows an event
 		err = w.timers(c, f.Time)
 	}
 	if err != nil {
 		return err
 	}
+	w.noted(c, f)
+	return nil
+}
+
+// noted takes from a recorded fact what the rest of its run is told by.
+func (w *whatIf) noted(c *course, f *events.Fact) {
 	switch f.Payload.(type) {
+	case *events.RunStarted:
+		c.begun = true
 	case *events.ToolReserved:
 		c.calls[f.Sequence] = f.Cause.Sequence
 		if here, reserved := c.here[f.Cause.Sequence]; reserved {
@@ -110,7 +125,21 @@ func (w *whatIf) fact(ctx context.Context, m *stream.Message) error {
 	case *events.RunTerminated:
 		w.end(c)
 	}
-	return nil
+	if c.state.Run != nil && c.state.Run.Phase != harness.PhaseTerminated && c.left == "" { // a refused one that has begun after all
+		w.ended.Remove(c.id)
+		w.runs[c.id] = c
+	}
+}
+
+// skip leaves out the rest of a run whose history cannot be read.
+func (w *whatIf) skip(id string) {
+	if c := w.runs[id]; c != nil && c.left == unreadableHere {
+		return
+	}
+	w.tally.skipped++
+	w.in.drop(id)
+	w.ended.Remove(id)
+	w.runs[id] = &course{id: id, left: unreadableHere}
 }
 
 // course finds a run, as it would be at that message of RUNS.
@@ -121,13 +150,27 @@ func (w *whatIf) course(ctx context.Context, f *events.Fact, before uint64) (*co
 	if c, ok := w.ended.Get(f.Run); ok {
 		return c, nil
 	}
-	c := &course{id: f.Run, calls: make(map[uint64]uint64), here: make(map[uint64]uint64), noResult: make(map[uint64]bool), told: make(map[string]bool)}
-	if f.Sequence != 1 {
-		if err := w.recordedState(ctx, c, before); err != nil {
+	c := newCourse(f.Run)
+	switch left, gone := w.gone[f.Run]; {
+	case gone:
+		delete(w.gone, f.Run)
+		c.left, c.begun = left, true
+	case f.Sequence != 1:
+		err := w.recordedState(ctx, c, before)
+		if errors.Is(err, errHistory) {
+			w.skip(c.id)
+			return w.runs[c.id], nil
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
 	switch {
+	case c.left == unbegunHere:
+		c.left = ""
+		w.ended.Add(c.id, c)
+	case c.left != "":
+		w.ended.Add(c.id, c)
 	case c.state.Run != nil && c.state.Run.Phase == harness.PhaseTerminated, f.Sequence == 0 && c.state.Run == nil:
 		w.ended.Add(c.id, c)
 	default:
@@ -136,28 +179,31 @@ func (w *whatIf) course(ctx context.Context, f *events.Fact, before uint64) (*co
 	return c, nil
 }
 
-// recordedState takes a run that began before the stretch as it stood.
+// recordedState takes a run that began before the stretch as it stood then. One
+// whose end was recorded, and that had been put aside, is taken with its end.
 func (w *whatIf) recordedState(ctx context.Context, c *course, before uint64) error {
+	whole := newCourse(c.id)
 	err := w.cfg.Streams.Said(ctx, c.id, before, func(m stream.Message) error {
 		f, digest, err := events.DecodeFact(w.subjects, m.Subject, m.Header, m.Data)
-		if err != nil || f.Cause.Sequence >= w.cfg.Stretch.From {
-			return err
+		if err != nil {
+			return fmt.Errorf("%w: %w", errHistory, err)
 		}
-		if f.Sequence == 0 {
-			c.told[f.OutsideKey] = true
-			return nil
+		at := harness.Stored{Sequence: m.Sequence, Digest: digest}
+		if f.Cause.Sequence < w.cfg.Stretch.From {
+			if err := c.wasRecorded(f, at); err != nil {
+				return err
+			}
 		}
-		if _, reserved := f.Payload.(*events.ToolReserved); reserved {
-			c.calls[f.Sequence], c.here[f.Cause.Sequence] = f.Cause.Sequence, f.Sequence
-		}
-		_, err = c.state.Apply(f, harness.Stored{Sequence: m.Sequence, Digest: digest})
-		return err
+		return whole.wasRecorded(f, at)
 	})
 	if err != nil {
 		return fmt.Errorf("read the history of run %s: %w", c.id, err)
 	}
 	if c.state.Run != nil {
 		w.tally.before++
+	}
+	if run := whole.state.Run; run != nil && run.Phase == harness.PhaseTerminated {
+		*c = *whole
 	}
 	return nil
 }
@@ -175,11 +221,22 @@ func (w *whatIf) before(ctx context.Context, c *course, sequence uint64) error {
 // end puts a run aside whose end was recorded.
 func (w *whatIf) end(c *course) {
 	if run := c.state.Run; run != nil && run.Phase != harness.PhaseTerminated {
-		c.goesOn = true
+		c.left = goesOnHere
 		w.tally.goesOn()
 	}
 	delete(w.runs, c.id)
 	w.ended.Add(c.id, c)
+}
+
+// forget keeps of a run that is put aside no more than what its recorded history
+// does not tell. It is called for every run that leaves the ended ones.
+func (w *whatIf) forget(id string, c *course) {
+	switch {
+	case c.left != "":
+		w.gone[id] = c.left
+	case c.begun && c.state.Run == nil:
+		w.gone[id] = unbegunHere
+	}
 }
 
 // tickLate is how late a tick may come, so that what is due at the very end of
@@ -196,6 +253,10 @@ func (w *whatIf) finish(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if c.left == unreadableHere {
+			w.in.drop(id)
+			continue
+		}
 		for a := w.in.first(id, w.cfg.Stretch.EventsTo+1); a != nil; a = w.in.first(id, w.cfg.Stretch.EventsTo+1) {
 			if a.sequence > w.cfg.Stretch.Positions[a.partition] {
 				w.in.answered(id, a.sequence)
@@ -207,6 +268,9 @@ func (w *whatIf) finish(ctx context.Context) error {
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.runs)) {
+		if w.runs[id].left != "" {
+			continue
+		}
 		if err := w.timers(w.runs[id], w.last.Add(-tickLate)); err != nil {
 			return err
 		}

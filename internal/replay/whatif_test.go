@@ -1,6 +1,7 @@
 package replay_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -117,5 +118,66 @@ func TestACallThatWasRefusedAndWouldBeAcceptedHasNoResult(t *testing.T) {
 	}
 	if c.NoResult != 4 {
 		t.Errorf("%d calls without a result, want 4", c.NoResult)
+	}
+}
+
+// same requires that under the same policy all would be as it was.
+func same(t *testing.T, m *memory) *replay.Comparison {
+	t.Helper()
+	c := whatIf(t, m, string(policy.Airline()))
+	for _, r := range append(c.Codes, c.Limits...) {
+		if r.Recorded != r.WouldBe {
+			t.Errorf("%s %s: recorded %d, would be %d", r.What, r.Code, r.Recorded, r.WouldBe)
+		}
+	}
+	return c
+}
+
+// manyEnded lets more runs end than are kept.
+func (g *generator) manyEnded() {
+	for i := range 600 {
+		run := fmt.Sprintf("r%d", i)
+		g.start(run, 1)
+		g.in("agent.me."+run+".run.finish", fmt.Sprintf(`{"run_id":%q,"outcome":"SUCCESS"}`, run))
+	}
+}
+
+func TestARunWhoseFirstEventWasRefusedIsNotForgottenWhileItLives(t *testing.T) {
+	g := newGenerator(t)
+	call := `{"run_id":"slow","tool_call_id":"c","tool":"calculate","arguments":{"expression":"1"}}`
+	g.in("agent.me.slow.tool.call", call) // there is no such run yet
+	g.start("slow", 3)
+	g.manyEnded()
+	g.in("agent.me.slow.tool.call", call)
+	if got := row(same(t, g.whole()), "call", "RESERVED"); got.WouldBe != 1 {
+		t.Errorf("got %+v, want the call reserved", got)
+	}
+}
+
+func TestALateEventOfAnEndedRunThatWasForgottenIsDecidedByItsHistory(t *testing.T) {
+	for _, from := range []uint64{1, 3, 4} { // the run ends within the stretch, and before it
+		g := newGenerator(t)
+		g.start("old", 1)
+		g.in("agent.me.old.run.finish", `{"run_id":"old","outcome":"SUCCESS"}`)
+		g.manyEnded()
+		g.in("agent.me.old.run.finish", `{"run_id":"old","outcome":"SUCCESS"}`)
+		m := g.whole()
+		m.stretch.From = from
+		if got := row(same(t, m), "end", "RUN_NOT_ACTIVE"); got.WouldBe != 1 {
+			t.Errorf("from event %d: got %+v, want it refused as not active", from, got)
+		}
+	}
+}
+
+func TestARunWithAFactThatCannotBeReadIsLeftOutAndCountedAndTheOthersGoOn(t *testing.T) {
+	m := recorded(t)
+	fact := m.history("poor")[2]
+	fact.Header["ce-rulesversion"] = []string{"2"}
+	c := whatIf(t, m, string(policy.Airline()))
+	if c.Skipped != 1 {
+		t.Errorf("%d runs are skipped, want 1", c.Skipped)
+	}
+	if got := row(c, "end", "SUCCESS"); got != (replay.Pair{Recorded: 5, WouldBe: 5}) {
+		t.Errorf("got %+v, want the others as they were", got)
 	}
 }
