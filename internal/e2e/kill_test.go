@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -40,8 +39,8 @@ func TestRecordedRunsComeOutTheSameWhileAProcessorIsKilledEverySecond(t *testing
 	w := newWorld(t, policy.Airline())
 	names := []string{"one", "two"}
 	processors := []*testenv.Processor{w.serve(t, names[0]), w.serve(t, names[1])}
-	for i, p := range processors { // who has nothing yet is no loss
-		eventually(t, names[i]+" serves", func() bool { return strings.Contains(p.LogTail(1<<16), "took partition") })
+	for _, p := range processors { // who has nothing yet is no loss
+		awaitServing(t, p)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()

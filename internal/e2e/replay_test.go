@@ -172,7 +172,7 @@ func TestReplayVerifyFindsNothingAfterKillsHaltsAndFlushes(t *testing.T) {
 	w := newWorld(t, policy.Airline())
 	client := redisClient(t, w)
 	processors := []*testenv.Processor{w.serve(t, "one"), w.serve(t, "two")}
-	eventually(t, "two serves", func() bool { return strings.Contains(processors[1].LogTail(1<<16), "took partition") })
+	awaitServing(t, processors[1])
 	times := 0
 	playWhile(t, w, 300*time.Millisecond, func() {
 		times++

@@ -25,6 +25,12 @@ func redisClient(t *testing.T, w *world) *redis.Client {
 	return client
 }
 
+// awaitServing waits until a processor has taken a partition.
+func awaitServing(t *testing.T, p *testenv.Processor) {
+	t.Helper()
+	eventually(t, "a processor serves", func() bool { return strings.Contains(p.LogTail(1<<16), "took partition") })
+}
+
 // playWhile plays the recorded runs once, slowly, while trouble is made every
 // so often, and requires that they come out as ever.
 func playWhile(t *testing.T, w *world, every time.Duration, trouble func()) {
@@ -62,7 +68,7 @@ func playWhile(t *testing.T, w *world, every time.Duration, trouble func()) {
 
 func TestRecordedRunsComeOutTheSameWhileRedisIsFlushed(t *testing.T) {
 	w := newWorld(t, policy.Airline())
-	w.serve(t, "one")
+	awaitServing(t, w.serve(t, "one"))
 	client := redisClient(t, w)
 	playWhile(t, w, 100*time.Millisecond, func() {
 		if err := client.FlushAll(t.Context()).Err(); err != nil {
@@ -73,7 +79,7 @@ func TestRecordedRunsComeOutTheSameWhileRedisIsFlushed(t *testing.T) {
 
 func TestRecordedRunsComeOutTheSameWhileRedisIsKilledAndComesBackEmpty(t *testing.T) {
 	w := newWorld(t, policy.Airline())
-	w.serve(t, "one")
+	awaitServing(t, w.serve(t, "one")) // one that finds no Redis at its start ends with an error
 	playWhile(t, w, 200*time.Millisecond, func() {
 		w.redis.Kill()
 		w.redis.Restart()

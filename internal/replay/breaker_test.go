@@ -257,6 +257,17 @@ func TestAnInternalErrorBesideTheRightAnswerIsPutInUnlessTheEventIsKept(t *testi
 	}
 }
 
+func TestAnInternalErrorThatIsToldTwiceIsPutIn(t *testing.T) {
+	g := newGenerator(t)
+	g.start("run", 1)
+	in := g.in("agent.me.run.tool.call", `{"run_id":"run","tool_call_id":"c","tool":"no_such_tool","arguments":{}}`)
+	g.m.runs = g.m.runs[:1] // the call was not decided
+	g.write(harness.Internal(in, g.now.Add(lag)))
+	g.write(harness.Internal(in, g.now.Add(lag)))
+	g.m.invalid = []stream.Message{letterOf("agent.me", in.Sequence, harness.ReasonStoreConflict)}
+	wantOne(t, verify(t, g.whole()), replay.Added, "RUNS 3, cause IN 2 (tool.call): its agent was told so before")
+}
+
 func TestEachDeadLetterMustBelongToAnEventThatLeadsToIt(t *testing.T) {
 	whole := recorded(t)
 	answered := number(whole.history("early")[1].Header.Get("ce-causationsequence"))
