@@ -94,7 +94,7 @@ func serve(ctx context.Context, c config, log zerolog.Logger) error {
 		if err != nil {
 			return fmt.Errorf("listen: %w; choose another address with --listen", err)
 		}
-		ready := func(ctx context.Context) error { return checkReady(ctx, js.Conn(), records, p.Held()) }
+		ready := func(ctx context.Context) error { return checkReady(ctx, js.Conn(), records, p) }
 		group.Go(func() error { return serveHTTP(ctx, listener, newMonitor(registry, ready)) })
 		log.Info().Str("address", listener.Addr().String()).Msg("health and metrics")
 	}
@@ -109,7 +109,7 @@ func serve(ctx context.Context, c config, log zerolog.Logger) error {
 }
 
 // checkReady reports what keeps this process from deciding events.
-func checkReady(ctx context.Context, nc *nats.Conn, records *store.Store, held int) error {
+func checkReady(ctx context.Context, nc *nats.Conn, records *store.Store, p *processor.Processor) error {
 	var errs []error
 	if !nc.IsConnected() {
 		errs = append(errs, errors.New("NATS: not connected"))
@@ -117,7 +117,10 @@ func checkReady(ctx context.Context, nc *nats.Conn, records *store.Store, held i
 	if err := records.Ping(ctx); err != nil {
 		errs = append(errs, errors.New("Redis: no answer"))
 	}
-	if held > 0 {
+	if nc.IsConnected() && p.Deaf() {
+		errs = append(errs, errors.New("NATS: stores nothing, or does not answer; look at its log and its disk"))
+	}
+	if held := p.Held(); held > 0 {
 		errs = append(errs, fmt.Errorf("%d partitions are held: the log says what they wait for", held))
 	}
 	return errors.Join(errs...)

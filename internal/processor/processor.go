@@ -171,6 +171,10 @@ func (p *Processor) Serving() int { return int(p.serving.Load()) }
 // the store does not do what they need.
 func (p *Processor) Held() int { return int(p.worker.Held.Load()) }
 
+// Deaf tells whether NATS stores nothing of what this process says, so that it
+// works on nothing; see [stream.Partitions.Deaf].
+func (p *Processor) Deaf() bool { return p.partitions.Deaf() }
+
 // Run serves until the context ends, then hands its partitions over. What a
 // batch had not finished is done by the next owner.
 func (p *Processor) Run(ctx context.Context) error {

@@ -50,5 +50,10 @@ func (s *Store) send(ctx context.Context, cmds ...redis.Cmder) {
 	for _, cmd := range cmds {
 		_ = pipe.Process(ctx, once{cmd}) // only queues it
 	}
-	_, _ = pipe.Exec(ctx) // gives the first of the errors that the commands have
+	_, err := pipe.Exec(ctx) // gives the first of the errors that the commands have
+	if cluster, ok := s.client.(*redis.ClusterClient); ok && err != nil {
+		// A master that is gone would be asked for up to a minute (go-redis 9.23):
+		// only a redirection makes the client look for the new one.
+		cluster.ReloadState(ctx)
+	}
 }
