@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"runledger/internal/devserver"
 )
 
 // Hidden commands, which make this program one of the processes.
@@ -39,7 +41,7 @@ func tell(ctx context.Context, err error) int {
 
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if len(args) > 0 && args[0] == commandNATS {
-		return serveNATS(ctx, args[1:])
+		return devserver.ServeNATS(ctx, args[1:])
 	}
 	if len(args) > 0 && args[0] == commandPlay {
 		return runPlay(ctx, args[1:])

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"runledger/internal/bench"
+	"runledger/internal/devserver"
 
 	"github.com/spf13/cobra"
 )
@@ -153,7 +154,7 @@ func tellBench(out io.Writer, result interface{ WriteTable(w io.Writer) error },
 func newBenchNATS() *cobra.Command {
 	return &cobra.Command{
 		Use: bench.CommandNATS, Short: "A nats-server, for bench", Hidden: true, DisableFlagParsing: true,
-		RunE: func(cmd *cobra.Command, args []string) error { return bench.ServeNATS(cmd.Context(), args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return devserver.ServeNATS(cmd.Context(), args) },
 	}
 }
 

@@ -150,15 +150,7 @@ func (r *RedisProcess) start(ctx context.Context) error {
 func (r *RedisProcess) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, redisStartTimeout)
 	defer cancel()
-	client := redis.NewClient(&redis.Options{
-		Addr:                     r.Addr(),
-		Protocol:                 2,
-		MaxRetries:               -1,
-		PoolSize:                 1,
-		DisableIdentity:          true,
-		ContextTimeoutEnabled:    true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
+	client := AdminClient(r.Addr())
 	defer client.Close()
 
 	poll := time.NewTicker(10 * time.Millisecond)
@@ -212,4 +204,17 @@ func infoField(info, name string) string {
 		}
 	}
 	return ""
+}
+
+// AdminClient speaks to one server over one connection; nothing is retried.
+func AdminClient(addr string) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr:                     addr,
+		Protocol:                 2,
+		MaxRetries:               -1,
+		PoolSize:                 1,
+		DisableIdentity:          true,
+		ContextTimeoutEnabled:    true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
 }

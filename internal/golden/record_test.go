@@ -1,7 +1,6 @@
 package golden
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -11,17 +10,12 @@ import (
 	"time"
 
 	"runledger/internal/events"
-	"runledger/internal/policy"
-	"runledger/internal/processor"
-	"runledger/internal/store"
+	"runledger/internal/processor/processortest"
 	"runledger/internal/stream"
-	"runledger/internal/testenv"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
-	"github.com/rs/zerolog"
 )
 
 var record = flag.String("record", "", "write a recording of this name, such as v2")
@@ -82,18 +76,12 @@ type script struct {
 // by an operator with a call under way, one that was released, and one that is
 // in the middle of its work.
 func play(t *testing.T) []recorded {
-	server, redisServer := testenv.StartNATS(t), testenv.StartRedis(t)
-	conn, err := nats.Connect(server.URL, stream.ConnectionOptions("recorder")...)
+	rules, err := os.ReadFile("testdata/policy.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	serve(t, js, redisServer.Addr)
-	nc := server.Conn(t)
+	i := processortest.Install(t, rules)
+	nc := i.NATS.Conn(t)
 	facts, err := nc.SubscribeSync("harness.v1.run.>")
 	if err != nil {
 		t.Fatal(err)
@@ -136,49 +124,7 @@ func play(t *testing.T) []recorded {
 	s.agent("alice", "open", "model.call", `{"run_id":"open","operation":"INTENT_ROUTER","operation_id":"op"}`, "model.granted")
 	s.reserve("open", "under_way", "search", `{"q":"still"}`)
 	s.publish("agent.alice.open.nothing", "nothing", `{}`, "")
-	return append(dumpStreams(t, js), dumpStore(t, redisServer.Addr)...)
-}
-
-func serve(t *testing.T, js jetstream.JetStream, redisAddr string) {
-	raw, err := os.ReadFile("testdata/policy.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rules, err := policy.Parse("policy.yaml", raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	options := stream.DefaultOptions()
-	options.Executors = policy.Executors(rules)
-	topology, err := stream.LoadTopology(options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := topology.Apply(t.Context(), js); err != nil {
-		t.Fatal(err)
-	}
-	records, err := store.Open(store.Config{Addrs: []string{redisAddr}, AllowColon: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := processor.New(t.Context(), processor.Settings{
-		Name: "recorder", JetStream: js, Store: records, Policy: raw, PolicyName: "policy.yaml",
-		Prefix: options.Prefix, Partitions: options.Partitions, LeaseTTL: 3 * time.Second,
-		Registerer: prometheus.NewRegistry(), Log: zerolog.Nop(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	stopped := make(chan error)
-	go func() { stopped <- p.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-stopped; err != nil {
-			t.Error(err)
-		}
-		_ = records.Close()
-	})
+	return append(dumpStreams(t, i.JetStream), dumpStore(t, i.Redis.Addr)...)
 }
 
 func (s *script) agent(agent, run, verb, data, answer string) {

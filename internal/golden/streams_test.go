@@ -64,7 +64,7 @@ func (s *streams) Last(_ context.Context, filter string) (*stream.Message, error
 
 func last(messages []stream.Message, filter string) *stream.Message {
 	for i := range slices.Backward(messages) {
-		if matches(filter, messages[i].Subject) {
+		if stream.Matches(filter, messages[i].Subject) {
 			return &messages[i]
 		}
 	}
@@ -74,7 +74,7 @@ func last(messages []stream.Message, filter string) *stream.Message {
 // From implements processor.History.
 func (s *streams) From(_ context.Context, filter string, sequence uint64, fn func(stream.Message) error) error {
 	for _, m := range s.messages[stream.StreamRuns] {
-		if m.Sequence >= sequence && matches(filter, m.Subject) {
+		if m.Sequence >= sequence && stream.Matches(filter, m.Subject) {
 			if err := fn(m); err != nil {
 				return err
 			}
@@ -101,18 +101,4 @@ func (s *streams) Get(_ context.Context, digest string) ([]byte, error) {
 		}
 	}
 	return nil, fmt.Errorf("%w: policy %s", stream.ErrNotFound, digest)
-}
-
-// matches reports whether a subject is under a filter with * and a final >.
-func matches(filter, subject string) bool {
-	want, have := strings.Split(filter, "."), strings.Split(subject, ".")
-	for i, token := range want {
-		switch {
-		case token == ">":
-			return len(have) > i
-		case i >= len(have), token != "*" && token != have[i]:
-			return false
-		}
-	}
-	return len(want) == len(have)
 }

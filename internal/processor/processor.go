@@ -148,14 +148,13 @@ func checkStreams(ctx context.Context, s Settings, executors []string) error {
 	return nil
 }
 
-// inbound tells this IN from another of its name: a stream that was made anew
-// has the same name and other sequences.
+// inbound tells this IN from another of its name; see [stream.Made].
 func inbound(ctx context.Context, js jetstream.JetStream) (string, error) {
 	in, err := js.Stream(ctx, stream.StreamIn)
 	if err != nil {
 		return "", fmt.Errorf("look at stream %s: %w", stream.StreamIn, err)
 	}
-	return in.CachedInfo().Created.UTC().Format(time.RFC3339Nano), nil
+	return stream.Made(in.CachedInfo()), nil
 }
 
 func (p *Processor) registerGauges(registerer prometheus.Registerer) {

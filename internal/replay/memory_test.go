@@ -138,25 +138,11 @@ func (m *memory) Dispatches(_ context.Context, from, to uint64) (replay.Cursor, 
 
 func (m *memory) First(_ context.Context, name, filter string) (*stream.Message, error) {
 	for _, e := range map[string][]stream.Message{stream.StreamIn: m.in, stream.StreamRuns: m.runs, stream.StreamDispatch: m.dispatch}[name] {
-		if matches(filter, e.Subject) {
+		if stream.Matches(filter, e.Subject) {
 			return &e, nil
 		}
 	}
 	return nil, nil
-}
-
-// matches reports whether a subject is one of a filter's.
-func matches(filter, subject string) bool {
-	want, got := strings.Split(filter, "."), strings.Split(subject, ".")
-	for i, token := range want {
-		switch {
-		case token == ">":
-			return len(got) > i
-		case i >= len(got) || token != "*" && token != got[i]:
-			return false
-		}
-	}
-	return len(want) == len(got)
 }
 
 func (m *memory) Get(_ context.Context, digest string) ([]byte, error) {

@@ -11,15 +11,13 @@ import (
 	"runledger/internal/demo"
 	"runledger/internal/events"
 	"runledger/internal/policy"
-	"runledger/internal/processor"
+	"runledger/internal/processor/processortest"
 	"runledger/internal/replay"
 	"runledger/internal/store"
 	"runledger/internal/stream"
-	"runledger/internal/testenv"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 )
 
@@ -34,60 +32,13 @@ type installation struct {
 
 func install(t *testing.T, rules []byte) *installation {
 	t.Helper()
-	nc, err := nats.Connect(testenv.StartNATS(t).URL, stream.ConnectionOptions("replay")...)
-	if err != nil {
+	served := processortest.Install(t, rules)
+	i := &installation{js: served.JetStream, store: served.Store, redis: served.Redis.Addr}
+	var err error
+	if i.streams, err = replay.NewJetStream(i.js, events.DefaultPrefix, "", zerolog.Nop()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	parsed, err := policy.Parse("test", rules)
-	if err != nil {
-		t.Fatal(err)
-	}
-	options := stream.DefaultOptions()
-	options.Executors = policy.Executors(parsed)
-	topology, err := stream.LoadTopology(options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := topology.Apply(t.Context(), js); err != nil {
-		t.Fatal(err)
-	}
-	addr := testenv.StartRedis(t).Addr
-	records, err := store.Open(store.Config{Addrs: []string{addr}, AllowColon: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = records.Close() })
-	i := &installation{js: js, store: records, redis: addr}
-	if i.streams, err = replay.NewJetStream(js, events.DefaultPrefix, "", zerolog.Nop()); err != nil {
-		t.Fatal(err)
-	}
-	i.serve(t, rules)
 	return i
-}
-
-func (i *installation) serve(t *testing.T, rules []byte) {
-	t.Helper()
-	p, err := processor.New(t.Context(), processor.Settings{
-		Name: "one", JetStream: i.js, Store: i.store, Policy: rules, PolicyName: "test", Prefix: events.DefaultPrefix,
-		Partitions: 16, LeaseTTL: time.Second, Registerer: prometheus.NewRegistry(), Log: zerolog.Nop(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- p.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Errorf("processor: %v", err)
-		}
-	})
 }
 
 // say publishes an event by hand, and waits until IN has it.

@@ -22,8 +22,7 @@ func (s *JetStream) Survey(ctx context.Context, since Since) (Stretch, error) {
 		return out, err
 	}
 	// Positions first: see Stretch.
-	made := in.CachedInfo().Created.UTC().Format(time.RFC3339Nano)
-	if out.Positions, err = stream.Positions(ctx, s.js, partitions, made); err != nil {
+	if out.Positions, err = stream.Positions(ctx, s.js, partitions, stream.Made(in.CachedInfo())); err != nil {
 		return out, err
 	}
 	if out.Dispatches, err = s.dispatchStretch(ctx); err != nil {

@@ -5,9 +5,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
+
+// Made tells a stream from another of its name: the instant at which it was made,
+// in UTC and RFC 3339 with nanoseconds. One that was made anew under its name
+// counts from 1 again.
+func Made(info *jetstream.StreamInfo) string { return info.Created.UTC().Format(time.RFC3339Nano) }
 
 // CheckPrefix holds that IN or RUNS, as the server has it, was made for a prefix
 // of all subjects: below another one nothing of ours is found, and that must not

@@ -93,7 +93,7 @@ func (r *Reader) prepare(ctx context.Context, p *pull) error {
 	if err != nil {
 		return err
 	}
-	if made := info.CachedInfo().Created.UTC().Format(time.RFC3339Nano); r.cfg.Made != "" && made != r.cfg.Made {
+	if made := Made(info.CachedInfo()); r.cfg.Made != "" && made != r.cfg.Made {
 		return fmt.Errorf("%w: %s was made at %s, and the position %d counts in that of %s", ErrRewound, r.cfg.Stream, made, r.cursor, r.cfg.Made)
 	}
 	if err := r.checkRewound(info.CachedInfo().State.LastSeq); err != nil {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"runledger/internal/devserver"
+
 	"github.com/redis/go-redis/v9"
 )
 
@@ -153,7 +155,7 @@ func knowsAll(ctx context.Context, node *Redis) error {
 
 // ask calls fn with a client of one node.
 func ask(node *Redis, fn func(*redis.Client) error) error {
-	client := adminClient(node.Addr)
+	client := devserver.AdminClient(node.Addr)
 	defer func() { _ = client.Close() }()
 	return fn(client)
 }

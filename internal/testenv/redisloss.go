@@ -7,8 +7,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"runledger/internal/devserver"
+
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // This file has the ways in which a Redis comes back with less than it had.
@@ -16,26 +17,13 @@ import (
 // snapshotFile is redis-server's own name for its dump.
 const snapshotFile = "dump.rdb"
 
-// adminClient speaks to one server; nothing is retried.
-func adminClient(addr string) *redis.Client {
-	return redis.NewClient(&redis.Options{
-		Addr:                     addr,
-		Protocol:                 2,
-		MaxRetries:               -1,
-		PoolSize:                 1,
-		DisableIdentity:          true,
-		ContextTimeoutEnabled:    true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
-}
-
 // administer calls fn with a client of the server, and fails the test, which
 // goes on, where fn fails.
 func (r *Redis) administer(what string, fn func(context.Context, *redis.Client) error) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), 30*time.Second)
 	defer cancel()
-	client := adminClient(r.Addr)
+	client := devserver.AdminClient(r.Addr)
 	defer func() { _ = client.Close() }()
 	check(r.t, what+" of redis-server "+r.Addr, fn(ctx, client))
 }

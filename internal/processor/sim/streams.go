@@ -40,7 +40,7 @@ func (l *log) lastOf(filter string) *stream.Message {
 	}
 	indices := l.byRun[tokenOf(filter, 3)]
 	for i := len(indices) - 1; i >= 0; i-- {
-		if m := &l.messages[indices[i]]; matches(filter, m.Subject) {
+		if m := &l.messages[indices[i]]; stream.Matches(filter, m.Subject) {
 			return m
 		}
 	}
@@ -51,28 +51,11 @@ func (l *log) lastOf(filter string) *stream.Message {
 func (l *log) under(filter string, from uint64) []stream.Message {
 	var found []stream.Message
 	for _, n := range l.byRun[tokenOf(filter, 3)] {
-		if m := l.messages[n]; m.Sequence >= from && matches(filter, m.Subject) {
+		if m := l.messages[n]; m.Sequence >= from && stream.Matches(filter, m.Subject) {
 			found = append(found, m)
 		}
 	}
 	return found
-}
-
-// matches reports whether a subject is under a filter with * and a final >.
-func matches(filter, subject string) bool {
-	for {
-		want, filterRest, moreFilter := strings.Cut(filter, ".")
-		have, subjectRest, moreSubject := strings.Cut(subject, ".")
-		switch {
-		case want == ">":
-			return true
-		case want != "*" && want != have:
-			return false
-		case !moreFilter || !moreSubject:
-			return moreFilter == moreSubject
-		}
-		filter, subject = filterRest, subjectRest
-	}
 }
 
 // tokenOf gives the i-th token of a subject, empty where it has none.

@@ -1,4 +1,4 @@
-package bench
+package devserver
 
 import (
 	"context"
@@ -9,8 +9,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// ServeNATS is a nats-server with the command line of the real one, until the
-// context ends.
+// ServeNATS is a nats-server with the command line of the real one, in this
+// process, until the context ends: a program that runs itself again can be the
+// Program of a [NATSProcessConfig], and nothing has to be built or installed.
 func ServeNATS(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("nats-server", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // the error says what is wrong
